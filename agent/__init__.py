@@ -1,0 +1,1 @@
+"""What thinks and what it is given: engines, tools, context and its compression, memory."""

@@ -1,0 +1,1 @@
+"""Users, their proven identities, and who may speak to the agent."""

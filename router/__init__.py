@@ -1,0 +1,1 @@
+"""Inbox, wake-up jobs and the worker that serves them, sweeper."""

@@ -1,0 +1,1 @@
+"""The turn and the disposable sandbox it runs in."""

@@ -1,0 +1,1 @@
+"""What must last: database, journal, checkpoints, inbox, outbox, blobs, volumes."""
