@@ -1,0 +1,137 @@
+"""The protocol of a sandbox: what tools may ask of it, and what it answers.
+
+Owns the words only; the backends, the guest agent and the manager that keeps sandboxes warm are in
+``sandbox_runner``. Everything a sandbox says is untrusted: it is size-capped and schema-checked there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+CommandStatus = Literal["exited", "running", "interrupted"]
+
+
+@dataclass(frozen=True)
+class CommandResult:
+    """What became of one command.
+
+    ``status``: ``exited`` (``exit_code`` is set), ``running`` (past its timeout, or asked for in the background:
+    it goes on as background task ``task``), ``interrupted`` (stopped by a person, a limit or a lost sandbox).
+    """
+
+    call_id: str
+    status: CommandStatus
+    exit_code: int | None
+    output: str
+    """Text with replacement characters for what is not UTF-8; head and tail where ``omitted_bytes`` is not 0."""
+    omitted_bytes: int
+    duration_ms: int
+    terminal: str
+    cwd: str
+    task: int | None = None
+    state_digest: str | None = None
+    """Hex SHA-256 of ``session_state.json`` as published after the command; None while the command runs."""
+    notes: tuple[str, ...] = ()
+    """What a person should know: ``not kept: AWS_SECRET_ACCESS_KEY``, ``process limit reached; …``."""
+
+
+@dataclass(frozen=True)
+class BackgroundTask:
+    """A process that outlives the command that started it."""
+
+    task: int
+    argv: tuple[str, ...]
+    cwd: str
+    state: Literal["running", "exited", "lost"]
+    exit_code: int | None
+    log: str
+    """Path of its log inside the sandbox; empty where the agent does not hold its output."""
+    policy: Literal["restart", "ask", "never"]
+    starts: int
+    started_at: float
+    """Unix seconds."""
+
+
+@dataclass(frozen=True)
+class WakeReport:
+    """How a sandbox came up."""
+
+    sandbox_id: str
+    fresh: bool
+    """False: it was warm already and kept its live processes."""
+    state_digest: str | None
+    """Digest of the state it was restored from; None: there was none."""
+    notes: tuple[str, ...] = ()
+    """What could not be restored and what was done instead, each a sentence for the briefing."""
+
+
+OutputListener = Callable[[str], None]
+
+
+class SandboxError(Exception):
+    """A sandbox could not do what was asked; the text says why and what to do."""
+
+
+class SandboxLost(SandboxError):  # noqa: N818 - the design's word for it
+    """The sandbox ended while a command ran; what the command did is not known."""
+
+
+class SandboxUnavailable(SandboxError):  # noqa: N818
+    """No backend works here; tools are refused and nothing runs on the host."""
+
+
+class Sandbox(Protocol):
+    """One principal's sandbox, warm or woken by the first call that needs it."""
+
+    async def wake(self) -> WakeReport:
+        """Idempotent. Raises SandboxUnavailable."""
+        ...
+
+    async def run(
+        self,
+        call_id: str,
+        command: str,
+        *,
+        terminal: str = "main",
+        timeout: float | None = None,
+        background: bool = False,
+        on_output: OutputListener | None = None,
+    ) -> CommandResult:
+        """Run ``command`` in a named terminal (seconds for ``timeout``; None: the setting's).
+
+        At most once per ``call_id`` and sandbox: a second call with the same id waits for and returns the first's
+        result. Raises SandboxLost, SandboxUnavailable.
+        """
+        ...
+
+    async def result(self, call_id: str) -> CommandResult | None:
+        """Wait for a command started earlier in *this* sandbox; None: this sandbox does not know it."""
+        ...
+
+    async def interrupt(self, terminal: str = "main") -> None: ...
+
+    async def tasks(self) -> list[BackgroundTask]: ...
+
+    async def task_output(self, task: int, tail_bytes: int = 8192) -> str: ...
+
+    async def stop_task(self, task: int) -> BackgroundTask: ...
+
+    async def capture(self) -> str | None:
+        """Publish process state now; its digest. None where a terminal is busy and the last publication stands."""
+        ...
+
+
+@dataclass
+class SandboxLimits:
+    """Bounds of one sandbox, from the ``sandbox`` settings."""
+
+    memory_mb: int = 1024
+    processes: int = 256
+    cpus: float = 1.0
+    disk_mb: int = 2048
+    command_timeout_seconds: float = 120.0
+    output_bytes: int = 1 << 20
+    """Bytes of a command's output that are kept: half from its head, half from its tail."""
+    environment: dict[str, str] = field(default_factory=dict)
