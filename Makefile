@@ -5,8 +5,9 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 PACKAGES := nightporter gateway router identity sandbox_runner agent workspace_store
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet
-# The first Python that really runs (a version manager's stand-in may exist and fail) and can make an environment.
-CANDIDATES ?= python3.13 python3.12 python3.11 python3
+# The first Python that really runs (a version manager's stand-in may exist and fail) and can make an environment;
+# 3.12 and 3.11 first, since every pinned package has a ready-made wheel for them.
+CANDIDATES ?= python3.12 python3.11 python3.13 python3
 PYTHON ?= $(shell for p in $(CANDIDATES); do \
 	"$$p" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo "$$p" && break; \
 	done)

@@ -37,15 +37,18 @@ def main() -> None:
 
 
 def _run(arguments: list[str]) -> int:
-    import click
+    from typer.exceptions import Abort, TyperException
 
     from nightporter.cli.app import app
 
     try:
         result = app(arguments, prog_name="nightporter", standalone_mode=False)
-    except click.exceptions.Abort:
+    except Abort:
         return INTERRUPTED
-    except click.ClickException as error:
-        error.show()
+    except TyperException as error:
+        from nightporter.cli import texts
+
+        context = getattr(error, "ctx", None)
+        print(texts.usage(error.format_message(), context.command_path if context else "nightporter"), file=sys.stderr)
         return error.exit_code
     return result if isinstance(result, int) else 0

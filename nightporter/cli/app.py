@@ -42,11 +42,12 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+Version = Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")]
+
+
 @app.callback()
 def options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
-    ] = False,
+    version: Version = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
 ) -> None:
     """Options of every command."""
@@ -80,9 +81,7 @@ def runner() -> int:
 def chat(
     message: Annotated[str, typer.Option("-m", "--message", help="Say this, print the answer, and end.")] = "",
     user: User = "",
-    timeout: Annotated[
-        float, typer.Option(min=0.1, help="With -m: how long to wait for the answer, in seconds.")
-    ] = 600,
+    timeout: Annotated[float, typer.Option(min=0.1, help="With -m: seconds to wait for the answer.")] = 600,
     json: Json = False,
 ) -> int:
     """Talk with the agent from the terminal."""

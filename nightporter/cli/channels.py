@@ -26,6 +26,4 @@ def render_email(files: Sequence[Path]) -> int:
 
 
 def _print(found: dict[str, Any]) -> None:
-    print(
-        json.dumps(found, ensure_ascii=False, default=str).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    )
+    sys.stdout.buffer.write(json.dumps(found, ensure_ascii=False, default=str).encode("utf-8", "replace") + b"\n")

@@ -36,16 +36,16 @@ def run(message: str, user: str, timeout: float, *, as_json: bool) -> int:
     return asyncio.run(converse(Client(found, user), settings.home))
 
 
-async def _say_once(client: Client, text: str, timeout: float, *, as_json: bool) -> int:
+async def _say_once(client: Client, text: str, seconds: float, *, as_json: bool) -> int:
     message_id = uuid.uuid4().hex
     news = asyncio.Event()
     following = asyncio.create_task(_follow(client, message_id, news, show=not as_json and sys.stderr.isatty()))
     try:
-        async with asyncio.timeout(timeout):
+        async with asyncio.timeout(seconds):
             principal = await client.say(text, message_id, patient=False)
             outcome = await _settled(client, message_id, news)
     except TimeoutError as error:
-        raise CommandError(texts.no_answer_in_time(timeout, message_id)) from error
+        raise CommandError(texts.no_answer_in_time(seconds, message_id)) from error
     finally:
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)

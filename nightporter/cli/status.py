@@ -11,6 +11,7 @@ from nightporter import home
 from nightporter.cli import server, texts
 from nightporter.errors import FAILED, NOT_RUNNING
 from nightporter.settings import load
+from nightporter.token import read_token
 
 _TIMEOUT_SECONDS = 3
 
@@ -19,7 +20,7 @@ def run(*, as_json: bool) -> int:
     """Print it; 0 all is ready, 1 something is not, 3 nothing runs."""
     settings = load()
     found: dict[str, Any] = {"home": str(settings.home), "up": home.is_up(settings.home), "running": False}
-    token = server.read_token(settings)
+    token = read_token(settings)
     if token is not None and (settings.http.listen.port or home.read_listening(settings.home)):
         gateway = server.find(settings)
         found["http"] = gateway.url

@@ -78,6 +78,12 @@ def said_elsewhere(text: str) -> str:
     return f"\n(elsewhere) {plain(text)}\n"
 
 
+def usage(what: str, command: str) -> str:
+    if "Usage:" in what:
+        return what
+    return f"{what.strip().rstrip('.')}; what can be said is in: {command} --help"
+
+
 def unexpected(error: Exception) -> str:
     first = next((line for line in str(error).splitlines() if line.strip()), "")
     kind = type(error).__name__

@@ -26,7 +26,7 @@ def verify_journal(settings: Settings, principal: str) -> tuple[int, list[str]]:
 
 
 def volume_entries(settings: Settings, principal: str, path: str) -> list[dict[str, Any]]:
-    """What is in a folder of a volume: ``path``, ``kind`` (``f``, ``d``, ``l``), ``size``, ``modified`` (Unix seconds)."""
+    """What is in a folder of a volume: ``path``, ``kind`` (``f``, ``d``, ``l``), ``size``, ``modified`` (seconds)."""
     raise CommandError(texts.not_part_of_this_build("The workspace"))
 
 

@@ -9,8 +9,6 @@ from nightporter.doctor.check import Finding
 from nightporter.errors import ConfigurationError
 from nightporter.settings import Settings
 
-_SECONDS = 3
-
 
 def database(settings: Settings) -> Finding:
     """Whether it answers; an SQLite file that does not exist yet is made at the first start, not here."""
@@ -46,9 +44,8 @@ def redis(settings: Settings) -> Finding:
         return Finding("redis", "ok", f"The embedded Valkey will be started by `up` ({binary.name}).")
     if valkey.answers(settings.home):
         return Finding("redis", "ok", "The embedded Valkey answers.")
-    return Finding(
-        "redis", "fail", "The embedded Valkey does not answer.", f"Look at {settings.home}/valkey/valkey.log"
-    )
+    log = valkey.data_folder(settings.home) / "valkey.log"
+    return Finding("redis", "fail", "The embedded Valkey does not answer.", f"Look at {log}")
 
 
 def _configured(settings: Settings) -> Finding:
@@ -57,9 +54,7 @@ def _configured(settings: Settings) -> Finding:
     from router.redis import redis_client
 
     try:
-        client = redis_client(
-            settings.redis_url, settings.home, socket_connect_timeout=_SECONDS, socket_timeout=_SECONDS
-        )
+        client = redis_client(settings.redis_url, settings.home, socket_connect_timeout=3, socket_timeout=3)
         version = str(client.info("server")["redis_version"])
     except (RedisError, OSError, ValueError) as error:
         return Finding("redis", "fail", f"It cannot be reached: {error}", "Start it, or correct redis_url.")
