@@ -162,3 +162,18 @@ key; the secret and its file are not given together.
     admins = ["email:ann@example.org"]
 
 This page is made by `make docs` from the code; correct it there."""
+
+
+CLI_INTRODUCTION = """\
+# Commands
+
+| exit code | means |
+|---|---|
+| 0 | done |
+| 1 | failed: the sentence on standard error says why |
+| 2 | wrong usage, settings or machine: the sentence says what to do |
+| 3 | what was to be spoken to does not run |
+| 130 | interrupted |
+
+`--json` prints what a program may read: one object, or an object a line for lists. No error is a traceback; `--debug`
+shows one. `NIGHTPORTER_HOME` says which home is meant. This page is made by `make docs` from the code."""

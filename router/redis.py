@@ -9,10 +9,11 @@ from __future__ import annotations
 import functools
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import redis
-import redis.asyncio
+if TYPE_CHECKING:  # imported when needed: a command that only looks for the run folder should not wait for it
+    import redis
+    import redis.asyncio
 
 SOCKET_NAME = "valkey.sock"
 LONGEST_SOCKET_PATH = 107
@@ -40,6 +41,8 @@ def connection_kwargs(redis_url: str, home: Path) -> dict[str, Any]:
     """Keyword arguments for a ``redis`` client of either kind; ``redis_url`` empty means the embedded Valkey."""
     if not redis_url:
         return {"unix_socket_path": socket_path(home)}
+    import redis
+
     pool = redis.ConnectionPool.from_url(redis_url)
     arguments = dict(pool.connection_kwargs)
     if "path" in arguments:
@@ -51,9 +54,13 @@ def connection_kwargs(redis_url: str, home: Path) -> dict[str, Any]:
 
 def redis_client(redis_url: str, home: Path, **options: Any) -> redis.Redis:
     """A client with bytes in and out, as RQ needs it; it connects at its first command."""
+    import redis
+
     return redis.Redis(**connection_kwargs(redis_url, home), **options)
 
 
 def async_redis_client(redis_url: str, home: Path, **options: Any) -> redis.asyncio.Redis:
     """The same for coroutines."""
+    import redis.asyncio
+
     return redis.asyncio.Redis(**connection_kwargs(redis_url, home), **options)
