@@ -1,0 +1,149 @@
+"""The database: one short transaction at a time, never on the event loop.
+
+SQLite writes go through one thread of the process in ``BEGIN IMMEDIATE`` transactions (a read-then-write in a deferred
+one fails at once with BUSY_SNAPSHOT whatever the timeout); reads have a few threads of their own. PostgreSQL uses the
+same two doors. A transaction function takes the connection, does no waiting of any other kind, and may be run again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import sqlalchemy
+from sqlalchemy import Connection, Engine, Table, event
+from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.pool import StaticPool
+from sqlmodel import SQLModel
+
+T = TypeVar("T")
+
+BUSY_TIMEOUT_SECONDS = 30
+READERS = 4
+
+
+class DatabaseUnavailable(Exception):
+    """The database cannot be reached or written now; nothing of the transaction happened."""
+
+
+def table(model: type[SQLModel]) -> Table:
+    """The Core table behind a model: hot paths use Core statements, the model stays the one definition."""
+    found: Table = model.__table__  # type: ignore[attr-defined]
+    return found
+
+
+def sqlite_path(url: str) -> Path | None:
+    """The file of an SQLite URL; None for another database."""
+    parsed = sqlalchemy.make_url(url)
+    return Path(parsed.database) if parsed.get_backend_name() == "sqlite" and parsed.database else None
+
+
+def _on_sqlite_connect(connection: sqlite3.Connection, _record: object) -> None:
+    # The driver must not open transactions by itself: ours are always BEGIN IMMEDIATE.
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    cursor.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_SECONDS * 1000}")
+    cursor.execute("PRAGMA journal_mode = WAL")
+    cursor.execute("PRAGMA synchronous = FULL")
+    cursor.execute("PRAGMA foreign_keys = ON")
+    cursor.execute("PRAGMA secure_delete = ON")
+    cursor.close()
+
+
+def _sqlite_engine(url: str, begin: str) -> Engine:
+    engine = sqlalchemy.create_engine(url, poolclass=StaticPool, connect_args={"check_same_thread": False})
+    event.listen(engine, "connect", _on_sqlite_connect)
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
+    return engine
+
+
+def create_engine(url: str) -> Engine:
+    """An engine for work outside the two doors (migrations, the command line)."""
+    if sqlite_path(url) is not None:
+        return _sqlite_engine(url, "BEGIN IMMEDIATE")
+    return sqlalchemy.create_engine(url, pool_size=READERS, pool_pre_ping=True)
+
+
+class Database:
+    """Two doors to one database: ``write`` and ``read``, each running a function in a transaction off the loop."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.is_sqlite = sqlite_path(url) is not None
+        self._writer = create_engine(url)
+        self._write_threads = ThreadPoolExecutor(1 if self.is_sqlite else READERS, "database-write")
+        self._read_threads = ThreadPoolExecutor(READERS, "database-read")
+        self._local = threading.local()
+        self._readers: list[Engine] = []
+
+    async def write(self, transaction: Callable[[Connection], T]) -> T:
+        """Run ``transaction`` and commit it durably before returning.
+
+        Raises DatabaseUnavailable where the database cannot be reached, is full, or stays locked; whatever the
+        function raises rolls back and is passed on.
+        """
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._write_threads, functools.partial(self.write_now, transaction))
+
+    async def read(self, query: Callable[[Connection], T]) -> T:
+        """Run ``query`` on a consistent snapshot. Raises DatabaseUnavailable."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._read_threads, functools.partial(self.read_now, query))
+
+    def write_now(self, transaction: Callable[[Connection], T]) -> T:
+        """``write`` for callers that have no event loop (the command line, tests)."""
+        return self._run(self._writer.begin, transaction)
+
+    def read_now(self, query: Callable[[Connection], T]) -> T:
+        """``read`` for callers that have no event loop."""
+        return self._run(self._reader().begin, query)
+
+    def _reader(self) -> Engine:
+        if not self.is_sqlite:
+            return self._writer
+        # A connection a thread: a reader never waits for the writer, nor for another reader.
+        engine: Engine | None = getattr(self._local, "engine", None)
+        if engine is None:
+            engine = _sqlite_engine(self.url, "BEGIN")
+            self._local.engine = engine
+            self._readers.append(engine)
+        return engine
+
+    @staticmethod
+    def _run(begin: Callable[[], AbstractContextManager[Connection]], function: Callable[[Connection], T]) -> T:
+        try:
+            with begin() as connection:
+                return function(connection)
+        except OperationalError as error:
+            raise DatabaseUnavailable(str(error.orig)) from error
+        except DBAPIError as error:
+            if error.connection_invalidated:
+                raise DatabaseUnavailable(str(error.orig)) from error
+            raise
+
+    def close(self) -> None:
+        self._write_threads.shutdown(wait=True)
+        self._read_threads.shutdown(wait=True)
+        for engine in [self._writer, *self._readers]:
+            engine.dispose()
+
+
+def now_us() -> int:
+    """Microseconds since the Unix epoch, UTC: the unit of every time in the database."""
+    return time.time_ns() // 1000
+
+
+def database_now_us(connection: Connection) -> int:
+    """The database's own clock: what leases between hosts are compared by."""
+    if connection.dialect.name == "sqlite":
+        return now_us()
+    value: Any = connection.exec_driver_sql("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint").scalar()
+    return int(value)
