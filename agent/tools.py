@@ -48,7 +48,9 @@ class ToolHost(Protocol):
 
     principal: UUID
     turn: UUID
-    sandbox: Sandbox
+
+    @property
+    def sandbox(self) -> Sandbox: ...
 
     async def read(self, query: Callable[[Connection], Any]) -> Any: ...
 

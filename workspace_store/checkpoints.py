@@ -27,7 +27,7 @@ class CheckpointRow(SQLModel, table=True):
     seq: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
     turn: UUID | None = None
     generation: int = Field(sa_column=Column(BigInteger, nullable=False))
-    volume_id: str
+    volume_id: str | None
     manifest_digest: str | None = None
     state_digest: str | None = None
     at: int = Field(sa_column=Column(BigInteger, nullable=False))
@@ -75,7 +75,7 @@ class Checkpoint:
     seq: int
     turn: UUID | None
     generation: int
-    volume_id: str
+    volume_id: str | None
     manifest_digest: str | None
     state_digest: str | None
     at: int

@@ -7,7 +7,7 @@ written by a runner whose lease has gone to another. Used by the router and the 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from sqlalchemy import BigInteger, Column, Connection, Index, and_, or_, select, text, update
 from sqlmodel import Field, SQLModel
@@ -101,7 +101,7 @@ def create(connection: Connection, identifier: UUID, kind: str) -> None:
     """Insert the row of a new user's or room's principal."""
     connection.execute(
         principal.insert().values(
-            id=identifier, kind=kind, created_at=now_us(), volume_id=str(uuid4()), epoch=0, lease_until=0,
+            id=identifier, kind=kind, created_at=now_us(), epoch=0, lease_until=0,
             inbox_seq=0, drained_seq=0, stop_seq=0, rung_at=0, head_seq=0, head_hash=GENESIS, sandbox_epoch=0,
             sandbox_until=0, generation=0,
         )
@@ -222,6 +222,29 @@ def rung(connection: Connection, identifiers: list[UUID]) -> None:
         connection.execute(update(principal).where(principal.c.id.in_(identifiers)).values(rung_at=now_us()))
 
 
+def inbox_seq(connection: Connection, identifier: UUID) -> int:
+    """How many inbox rows the principal has."""
+    return int(connection.execute(select(principal.c.inbox_seq).where(principal.c.id == identifier)).scalar_one())
+
+
+def waiting(connection: Connection, identifier: UUID) -> int:
+    """How many inbox rows have no final status yet."""
+    row = connection.execute(
+        select(principal.c.inbox_seq, principal.c.drained_seq).where(principal.c.id == identifier)
+    ).one()
+    return int(row.inbox_seq - row.drained_seq)
+
+
+def stop_seq(connection: Connection, identifier: UUID) -> int:
+    """The inbox sequence number up to which the person has said /stop."""
+    return int(connection.execute(select(principal.c.stop_seq).where(principal.c.id == identifier)).scalar_one())
+
+
+def stop(connection: Connection, identifier: UUID) -> None:
+    """Stop what was said up to now."""
+    connection.execute(update(principal).where(principal.c.id == identifier).values(stop_seq=principal.c.inbox_seq))
+
+
 # Tenancy: the right of a sandbox manager to write a volume.
 
 
@@ -241,7 +264,7 @@ class Tenant:
     host: str | None
     epoch: int
     expired: bool
-    volume_id: str
+    volume_id: str | None
     generation: int
     host_uid: int | None
 
@@ -306,6 +329,27 @@ def renew_tenancies(connection: Connection, host: str) -> set[UUID]:
     connection.execute(update(principal).where(principal.c.sandbox_host == host).values(sandbox_until=until))
     rows = connection.execute(select(principal.c.id).where(principal.c.sandbox_host == host))
     return {row.id for row in rows}
+
+
+def bind_volume(connection: Connection, held: Tenancy, volume_id: str) -> None:
+    """Name the volume that belongs to this principal from now on. Raises StaleTenancy."""
+    fence_tenancy(connection, held)
+    connection.execute(update(principal).where(principal.c.id == held.principal).values(volume_id=volume_id))
+
+
+def commit_generation(connection: Connection, identifier: UUID, held: Tenancy, number: int) -> None:
+    """Name ``number`` the committed generation, if the tenancy it was taken under still stands. Raises StaleTenancy."""
+    changed = connection.execute(
+        update(principal)
+        .where(
+            principal.c.id == identifier,
+            principal.c.sandbox_epoch == held.epoch,
+            principal.c.generation == number - 1,
+        )
+        .values(generation=number)
+    )
+    if changed.rowcount != 1:
+        raise StaleTenancy(f"generation {number} of {identifier} was taken under a tenancy that has ended")
 
 
 def host_uid(connection: Connection, identifier: UUID, base: int, size: int) -> int:

@@ -19,7 +19,7 @@ def upgrade() -> None:
         sa.Column("seq", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("turn", sa.Uuid(), nullable=True),
         sa.Column("generation", sa.BigInteger(), nullable=False),
-        sa.Column("volume_id", sa.String(), nullable=False),
+        sa.Column("volume_id", sa.String(), nullable=True),
         sa.Column("manifest_digest", sa.String(), nullable=True),
         sa.Column("state_digest", sa.String(), nullable=True),
         sa.Column("at", sa.BigInteger(), nullable=False),

@@ -1,0 +1,49 @@
+"""What a person reads of a turn."""
+
+from __future__ import annotations
+
+STOPPED = "Stopped."
+STOPPED_BEFORE = "Not started: you said /stop."
+
+
+def turn_failed(turn: str, reason: str) -> str:
+    return f"Something went wrong on my side and this turn ended: {reason}. Your message is kept (turn {turn[:8]})."
+
+
+def volume_refused(reason: str) -> str:
+    return f"I did not touch your workspace: {reason}"
+
+
+def set_aside(crashes: int) -> str:
+    return (
+        f"I set this message aside: working on it ended my process {crashes} times when nothing else was running. "
+        "What came after it goes on as usual. Say it differently, or ask an administrator to look at the journal."
+    )
+
+
+def sandbox_lost() -> str:
+    return "The sandbox it ran in is gone."
+
+
+def sandbox_never_started() -> str:
+    return "It had not reached the sandbox that is awake now."
+
+
+def files_changed(paths: list[str]) -> str:
+    listed = ", ".join(paths[:10]) + (f" and {len(paths) - 10} more" if len(paths) > 10 else "")
+    return (
+        f"Files changed since the last checkpoint: {listed}."
+        if paths
+        else "No files changed since the last checkpoint."
+    )
+
+
+def rolled_back(command: str) -> str:
+    return (
+        f"This ran, but the shell's state after it was lost with its sandbox, so directory and variables may be older "
+        f"than it left them (`{command[:200]}`). It was not run again. It had said:"
+    )
+
+
+def woken(notes: tuple[str, ...]) -> str:
+    return "\n".join(f"(On waking: {note})" for note in notes)
