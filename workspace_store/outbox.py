@@ -137,7 +137,7 @@ def claim(connection: Connection, channels: list[str], claimer: str, dead: list[
         )
         .exists()
     )
-    ended = or_(outbox.c.claim_until < now, outbox.c.claimed_by.in_(dead))
+    ended = or_(outbox.c.claimed_by.is_(None), outbox.c.claim_until < now, outbox.c.claimed_by.in_(dead))
     rows = connection.execute(
         select(outbox)
         .where(
@@ -182,6 +182,33 @@ def retry(connection: Connection, reply: UUID, claimer: str, error: str, next_at
     )  # fmt: skip
 
 
+def leave_uncertain(connection: Connection, reply: UUID, claimer: str, error: str, next_at: int) -> bool:
+    """Give up the claim of a reply that may have gone out; it stays ``sending`` and is due again at ``next_at``."""
+    return _settle(
+        connection, reply, claimer, error=error, next_at=next_at, claimed_by=None, claim_until=0,
+        attempts=outbox.c.attempts + 1,
+    )  # fmt: skip
+
+
+def any_due(connection: Connection, channels: list[str]) -> bool:
+    """Whether a round of claiming may find anything: a look that takes no lock."""
+    now = database_now_us(connection)
+    found = connection.execute(
+        select(outbox.c.number)
+        .where(outbox.c.channel.in_(channels), outbox.c.status.in_(OPEN), outbox.c.next_at <= now)
+        .limit(1)
+    ).first()
+    return found is not None
+
+
+def claimers(connection: Connection) -> list[str]:
+    """Who has claimed what is being sent."""
+    rows = connection.execute(
+        select(outbox.c.claimed_by).where(outbox.c.status == "sending", outbox.c.claimed_by.is_not(None)).distinct()
+    )
+    return [row.claimed_by for row in rows]
+
+
 def bury(connection: Connection, reply: UUID, claimer: str, error: str) -> bool:
     """Make a claimed reply a dead letter with its reason."""
     return _settle(
@@ -196,14 +223,6 @@ def _settle(connection: Connection, reply: UUID, claimer: str, **values: object)
         .values(**values)
     )
     return changed.rowcount == 1
-
-
-def next_due(connection: Connection, channels: list[str]) -> int | None:
-    """When the next queued reply becomes due (microseconds); None: nothing waits."""
-    found = connection.execute(
-        select(func.min(outbox.c.next_at)).where(outbox.c.channel.in_(channels), outbox.c.status == "queued")
-    ).scalar()
-    return None if found is None else int(found)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy import BigInteger, Column, Connection, Index, and_, or_, select, text, update
+from sqlalchemy import BigInteger, Column, Connection, Index, and_, func, select, text, update
 from sqlmodel import Field, SQLModel
 
 from workspace_store.database import database_now_us, now_us, table
@@ -377,11 +377,11 @@ class SandboxUidsExhausted(Exception):
     """No host uid is left for a new principal's sandboxes."""
 
 
-def pending_or_owned(connection: Connection) -> bool:
-    """Whether anything at all waits or runs."""
-    found = connection.execute(
-        select(principal.c.id)
-        .where(or_(principal.c.owner.is_not(None), principal.c.drained_seq < principal.c.inbox_seq))
-        .limit(1)
-    ).first()
-    return found is not None
+def figures(connection: Connection) -> dict[str, int]:
+    """``waiting`` messages, ``owned`` principals and ``awake`` sandboxes, by their partial indexes."""
+    waits = principal.c.inbox_seq - principal.c.drained_seq
+    waiting_now = select(func.coalesce(func.sum(waits), 0)).where(principal.c.drained_seq < principal.c.inbox_seq)
+    owned = select(func.count()).where(principal.c.owner.is_not(None))
+    awake = select(func.count()).where(principal.c.sandbox_host.is_not(None))
+    found = {"waiting": waiting_now, "owned": owned, "awake": awake}
+    return {name: int(connection.execute(query).scalar_one()) for name, query in found.items()}
