@@ -10,7 +10,8 @@ from sqlalchemy import Connection
 
 from agent.sandbox import BackgroundTask, CommandResult, OutputListener, Sandbox, SandboxError, SandboxLost, WakeReport
 from sandbox_runner import texts
-from sandbox_runner.sandboxes import LentSandbox, Look, Snapshot
+from sandbox_runner.published import Snapshot
+from sandbox_runner.sandboxes import LentSandbox, Look
 from workspace_store.database import Database
 from workspace_store.journal import Event
 

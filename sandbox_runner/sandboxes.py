@@ -26,6 +26,7 @@ from agent.sandbox import (
     SandboxUnavailable,
     WakeReport,
 )
+from sandbox_runner.published import Snapshot
 from workspace_store.principal import Tenancy
 
 FRAME_LIMIT = 8 << 20
@@ -45,21 +46,6 @@ class Look:
 
     live_id: str | None
     state_digest: str | None
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """A generation that was published and waits to be committed, and the tenancy it was taken under."""
-
-    generation: int
-    manifest_digest: str
-    state_digest: str | None
-    note: str
-    files: int
-    bytes: int
-    changed: int
-    moving: bool
-    tenancy: Tenancy
 
 
 def socket_path(home: Path, host: str) -> Path:

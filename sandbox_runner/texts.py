@@ -47,3 +47,35 @@ def rolled_back(command: str) -> str:
 
 def woken(notes: tuple[str, ...]) -> str:
     return "\n".join(f"(On waking: {note})" for note in notes)
+
+
+SLEEP_NOTE = "fell asleep"
+
+
+def guest_silent() -> str:
+    return "The sandbox stopped answering and was ended."
+
+
+def awake_elsewhere() -> str:
+    return "your workspace is in use by another host now; try again in a few seconds"
+
+
+def volume_missing(generation: int) -> str:
+    return (
+        f"the volume is not there, and the database knows its generation {generation}. "
+        "Mount the storage that `volumes_url` names, or restore it from a backup."
+    )
+
+
+def volume_of_another() -> str:
+    return (
+        "the volume found in its place is another one than the database names. "
+        "Point `volumes_url` at the right storage, or restore database and volumes of the same time."
+    )
+
+
+def volume_behind(there: int, expected: int) -> str:
+    return (
+        f"the volume is at generation {there} and the database at {expected}: they are of different times. "
+        "Restore database and volumes of the same time."
+    )

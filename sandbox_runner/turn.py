@@ -25,10 +25,10 @@ from agent.tools import TOOLS, ToolResult, Write
 from agent.trajectory import Said, fit, preview
 from sandbox_runner import resume, texts
 from sandbox_runner.host import TurnSandbox
-from sandbox_runner.sandboxes import Sandboxes, Snapshot
+from sandbox_runner.published import Snapshot, write_checkpoint
+from sandbox_runner.sandboxes import Sandboxes
 from workspace_store import checkpoints, inbox, journal, outbox, principal
-from workspace_store.checkpoints import Checkpoint, CommittedGeneration
-from workspace_store.database import Database, DatabaseUnavailable, now_us
+from workspace_store.database import Database, DatabaseUnavailable
 from workspace_store.inbox import Row
 from workspace_store.journal import Event
 from workspace_store.outbox import Address
@@ -278,7 +278,7 @@ class TurnRunner:
             events.append(Event("checkpoint.committed", body))
             seq = journal.append(connection, turn.principal, events, under=turn.lease, turn=turn.id)
             _queue_replies(connection, turn, replies)
-            _write_checkpoint(connection, turn, seq, snapshot)
+            write_checkpoint(connection, turn.principal, seq, turn.id, snapshot)
             checkpoints.record_turn(
                 connection, turn.principal, seq, turn.id, [item.to_json() for item in said], context.tokens_of(said)
             )
@@ -335,21 +335,3 @@ def _queue_replies(connection: Connection, turn: Turn, replies: Mapping[str, str
             to=assignment.address,
             content={"text": text, "reply": dict(assignment.reply)},
         )
-
-
-def _write_checkpoint(connection: Connection, turn: Turn, seq: int, snapshot: Snapshot | None) -> None:
-    before = checkpoints.latest(connection, turn.principal)
-    held = principal.tenant(connection, turn.principal)
-    if snapshot is None:
-        number = held.generation
-        digest, state = (before.manifest_digest, before.state_digest) if before else (None, None)
-    else:
-        number, digest, state = snapshot.generation, snapshot.manifest_digest, snapshot.state_digest
-        principal.commit_generation(connection, turn.principal, snapshot.tenancy, number)
-        generation = CommittedGeneration(
-            number, snapshot.manifest_digest, turn.id, snapshot.note, snapshot.files, snapshot.bytes, snapshot.changed,
-            snapshot.moving, now_us(),
-        )  # fmt: skip
-        checkpoints.write_generation(connection, turn.principal, generation)
-    value = Checkpoint(seq, turn.id, number, held.volume_id, digest, state, now_us())
-    checkpoints.write(connection, turn.principal, value)

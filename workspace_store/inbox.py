@@ -57,6 +57,7 @@ class Row:
     """An inbox row as the runner reads it."""
 
     id: UUID
+    dedupe_key: str
     principal: UUID
     seq: int
     kind: str
