@@ -115,7 +115,7 @@ class PackStore:
         return len(self._packs)
 
     @property
-    def bytes(self) -> int:
+    def stored_bytes(self) -> int:
         """Size of all packs."""
         return sum(pack.bytes for pack in self._packs.values())
 
@@ -157,7 +157,7 @@ class PackStore:
 
         Destructive. What is wanted is durable in a new pack before its old one goes. Raises VolumeFull, ObjectCorrupt.
         """
-        before = self.bytes
+        before = self.stored_bytes
         rewrite = []
         for pack in self._packs.values():
             kept = sum(row.stored for row in pack.rows() if wanted(row.hash))
@@ -176,7 +176,7 @@ class PackStore:
             pack.path.unlink()
         sync_folder(self.folder)
         self.refresh()
-        return before - self.bytes
+        return before - self.stored_bytes
 
     def _find(self, wanted: bytes, ignoring: Iterable[str] = ()) -> tuple[_Pack, _Row] | None:
         for pack in self._packs.values():

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from workspace_store.beneath import AnyPath, UnsafePath, components
@@ -117,26 +117,43 @@ def content_of(read: Read, entry: Entry) -> Iterator[bytes | int]:
         yield part if isinstance(part, int) else read(bytes.fromhex(part))
 
 
-def objects(read: Read, root: bytes, seen: set[bytes]) -> None:
-    """Add the hash of everything a root tree names to ``seen``, itself included; what is there is not entered again."""
-    pending = [root]
-    while pending:
-        tree = pending.pop()
-        if tree in seen:
-            continue
-        seen.add(tree)
-        for entry in children(read, tree):
-            if entry.kind == "d":
-                pending.append(bytes.fromhex(entry.content))
-            elif entry.kind == "f":
-                content = entry.content
-                if isinstance(content, dict):
-                    listed = bytes.fromhex(content["list"])
-                    if listed in seen:
-                        continue
-                    seen.add(listed)
-                    content = json.loads(read(listed))
-                seen.update(bytes.fromhex(part) for part in content if not isinstance(part, int))
+@dataclass
+class Named:
+    """What roots name, for verification and garbage collection.
+
+    Trees, long lists and chunks are kept apart: a file may well hold the very bytes of a tree, and must not make that
+    tree look visited.
+    """
+
+    trees: set[bytes] = field(default_factory=set)
+    lists: set[bytes] = field(default_factory=set)
+    chunks: set[bytes] = field(default_factory=set)
+
+    def __contains__(self, digest: bytes) -> bool:
+        return digest in self.chunks or digest in self.trees or digest in self.lists
+
+    def add(self, read: Read, root: bytes) -> None:
+        """Add all that a root tree names, itself included. Raises ObjectMissing, ObjectCorrupt."""
+        pending = [root]
+        while pending:
+            tree = pending.pop()
+            if tree in self.trees:
+                continue
+            self.trees.add(tree)
+            for entry in children(read, tree):
+                if entry.kind == "d":
+                    pending.append(bytes.fromhex(entry.content))
+                elif entry.kind == "f":
+                    self._add_content(read, entry.content)
+
+    def _add_content(self, read: Read, content: Any) -> None:
+        if isinstance(content, dict):
+            listed = bytes.fromhex(content["list"])
+            if listed in self.lists:
+                return
+            self.lists.add(listed)
+            content = json.loads(read(listed))
+        self.chunks.update(bytes.fromhex(part) for part in content if not isinstance(part, int))
 
 
 def diff(read: Read, before: bytes | None, after: bytes | None) -> Iterator[Change]:
