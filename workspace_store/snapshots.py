@@ -26,6 +26,7 @@ _CHUNK = (64 << 10, 256 << 10, 1 << 20)  # least, average, greatest
 _WINDOW = 8 << 20
 _TRIES = 3
 _LISTED = 1000
+_ROW_BYTES = FIELDS * 8
 TOP = ("home", "workspace")
 """All of live/ that belongs to a generation."""
 
@@ -71,6 +72,24 @@ class _Gone(Exception):
     """The entry is not there any more, or cannot be read."""
 
 
+class _Old:
+    """The lines of a directory's last tree, to be used again for what did not change."""
+
+    def __init__(self, known: Record | None, read: trees.Read, *, same_names: bool) -> None:
+        self._rows = known.rows if known else b""
+        self._lines = trees.lines(read, known.tree) if known else []
+        names = os.fsdecode(known.names).split("\0") if known and known.names else []
+        self._places = None if same_names else {name: place for place, name in enumerate(names)}
+
+    def line(self, position: int, name: str, row: bytes, subtree: bytes | None) -> bytes | None:
+        """None: the entry is new, or its ``row`` or ``subtree`` is another."""
+        place = position if self._places is None else self._places.get(name, -1)
+        if place < 0 or self._rows[place * _ROW_BYTES : place * _ROW_BYTES + _ROW_BYTES] != row:
+            return None
+        line = self._lines[place]
+        return line if subtree is None or trees.decode(line).content == subtree.hex() else None
+
+
 class Capturing:
     """One walk over a live tree. ``racy_from_ns``: the filesystem's time as the walk began, less RACY_NS."""
 
@@ -108,8 +127,9 @@ class Capturing:
                 path[-1].subtrees[descent.up()] = tree
 
     def _list(self, only: tuple[str, ...] | None) -> _Directory:
-        fd, rows, names, waiting = self._at.fd, array("q"), [], []
-        files = size = 0
+        fd, result = self._at.fd, self._result
+        flat: list[int] = []  # the hot loop of a snapshot: nothing is called but stat
+        names, waiting = [], []
         try:
             listed = sorted(os.listdir(fd))
         except OSError as error:
@@ -121,22 +141,22 @@ class Capturing:
             try:
                 status = os.stat(name, dir_fd=fd, follow_symlinks=False)
             except OSError:
-                self._result.moving = True
+                result.moving = True
                 continue
-            kind = status.st_mode & 0o170000
+            mode, inode, _, _, _, _, size, *_ = status
+            kind = mode & 0o170000
             if kind == 0o100000:
-                files += 1
-                size += status.st_size
+                result.files += 1
+                result.bytes += size
             elif kind == 0o040000:
                 waiting.append(name)
+                size = 0
             elif kind != 0o120000:
                 self._skip(name, _SPECIAL.get(kind, "device"))
                 continue
             names.append(name)
-            rows.extend(stat_index.row(status))
-        self._result.files += files
-        self._result.bytes += size
-        return _Directory(os.fstat(fd).st_ino, names, rows, waiting)
+            flat += (mode, size, status.st_mtime_ns, status.st_ctime_ns, inode & stat_index.INODE_MASK)
+        return _Directory(os.fstat(fd).st_ino & stat_index.INODE_MASK, names, array("q", flat), waiting)
 
     def _finish(self, directory: _Directory) -> bytes:
         """The directory's tree object: the one of last time where nothing in it or below changed."""
@@ -146,15 +166,17 @@ class Capturing:
         if known and known.rows == directory.rows.tobytes() and known.names == names and known.subtrees == subtrees:
             self._result.records.append(known)
             return known.tree
-        old = self._old_lines(known)
-        lines, kept, rows = [], [], array("q")
+        old = _Old(known, self._read, same_names=known is not None and known.names == names)
+        current = directory.rows.tobytes()
+        lines, kept, rows = [], [], bytearray()
         for position, name in enumerate(directory.names):
-            row = directory.rows[position * FIELDS : position * FIELDS + FIELDS]
+            seen = current[position * _ROW_BYTES : position * _ROW_BYTES + _ROW_BYTES]
             subtree = directory.subtrees.get(name)
-            if subtree is None and stat.S_ISDIR(row[0]):
-                continue  # could not be entered, as said already
-            line = old.get((name, row.tobytes(), subtree))
+            line = old.line(position, name, seen, subtree)
             if line is None:
+                row = array("q", seen)
+                if subtree is None and stat.S_ISDIR(row[0]):
+                    continue  # could not be entered, as said already
                 try:
                     line, row = self._entry(name, row, subtree)
                 except _Gone as gone:
@@ -165,26 +187,15 @@ class Capturing:
                     else:
                         self._result.moving = True
                     continue
+                seen = row.tobytes()
             lines.append(line)
             kept.append(name)
-            rows.extend(row)
+            rows += seen
         tree = self._writer.add(b"\n".join(lines))
-        smudged = stat_index.smudged(rows, self._racy_from_ns)
+        smudged = stat_index.smudged(array("q", bytes(rows)), self._racy_from_ns)
         kept_subtrees = b"".join(directory.subtrees[name] for name in kept if name in directory.subtrees)
         self._result.records.append(Record(directory.inode, tree, os.fsencode("\0".join(kept)), smudged, kept_subtrees))
         return tree
-
-    def _old_lines(self, known: Record | None) -> dict[tuple[str, bytes, bytes | None], bytes]:
-        if known is None:
-            return {}
-        step = FIELDS * 8
-        names = os.fsdecode(known.names).split("\0") if known.names else []
-        subtrees = iter([known.subtrees[at : at + 32] for at in range(0, len(known.subtrees), 32)])
-        old = {}
-        for position, (name, line) in enumerate(zip(names, trees.lines(self._read, known.tree), strict=True)):
-            subtree = next(subtrees) if line.startswith(b'["d"') else None
-            old[name, known.rows[position * step : position * step + step], subtree] = line
-        return old
 
     def _entry(self, name: str, row: array[int], subtree: bytes | None) -> tuple[bytes, array[int]]:
         kind = row[0] & 0o170000

@@ -24,7 +24,7 @@ _HEAD = struct.Struct("<Q32sIII")
 FIELDS = 5
 RACY_NS = 20_000_000
 """Kernel timestamps advance by the tick: 10 ms at the slowest; twice that."""
-_MASK = (1 << 63) - 1
+INODE_MASK = (1 << 63) - 1
 
 
 @dataclass
@@ -50,7 +50,7 @@ def row(status: os.stat_result) -> tuple[int, int, int, int, int]:
     """What tells whether an entry changed. A directory's size says nothing."""
     mode = status.st_mode
     size = 0 if mode & 0o170000 == 0o040000 else status.st_size
-    return mode, size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino & _MASK
+    return mode, size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino & INODE_MASK
 
 
 def smudged(rows: array[int], racy_from_ns: int) -> bytes:

@@ -19,29 +19,21 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
-from workspace_store import beneath, layout, manifests, markers, stat_index, trees
-from workspace_store.beneath import AnyPath, Owner, TreeMoved, UnsafePath
+from workspace_store import beneath, layout, live, manifests, markers, stat_index, trees
+from workspace_store.beneath import AnyPath, Owner, UnsafePath
+from workspace_store.live import FileTooLarge
 from workspace_store.manifests import Generation
 from workspace_store.markers import Marker, VolumeDamaged
 from workspace_store.packs import PackStore, PackWriter, VolumeError, naming_full_disk, sync_folder, write_durably
-from workspace_store.snapshots import TOP, Capture, Capturing, StoreFailed
+from workspace_store.snapshots import TOP, Capture
 from workspace_store.trees import Change, Entry
 
 _BUSY_SECONDS = 30.0
-_WALKS = 5
 _MANY_PACKS = 200
 
 
 class VolumeBusy(VolumeError):
     """Another process has been writing to this volume for 30 s."""
-
-
-class VolumeUnsteady(VolumeError):
-    """Directories were moved on every try to read them; freeze the sandbox and try again."""
-
-
-class FileTooLarge(VolumeError):
-    """The file is larger than the caller would take."""
 
 
 @dataclass(frozen=True)
@@ -251,17 +243,16 @@ class Volume:
         Raises FileNotFoundError, UnsafePath (a link, a directory, a path out of the volume), FileTooLarge.
         """
         if number is None:
-            data = self._read_live(path, max_bytes)
-        else:
-            entry = trees.find(self._store.read, self._root(number), path)
-            if entry.kind != "f":
-                raise UnsafePath(f"{entry.path!r} is not a regular file")
-            if entry.size > max_bytes:
-                raise FileTooLarge(f"{entry.path!r} has {entry.size} bytes, more than {max_bytes}")
-            parts = trees.content_of(self._store.read, entry)
-            data = b"".join(bytes(part) if isinstance(part, int) else part for part in parts)
-            data = data.ljust(entry.size, b"\0")
-        return data
+            with self._live() as live_fd:
+                return live.read_file(live_fd, path, max_bytes)
+        entry = trees.find(self._store.read, self._root(number), path)
+        if entry.kind != "f":
+            raise UnsafePath(f"{entry.path!r} is not a regular file")
+        if entry.size > max_bytes:
+            raise FileTooLarge(f"{entry.path!r} has {entry.size} bytes, more than {max_bytes}")
+        parts = trees.content_of(self._store.read, entry)
+        data = b"".join(bytes(part) if isinstance(part, int) else part for part in parts)
+        return data.ljust(entry.size, b"\0")
 
     def verify(self, number: int) -> Verified:
         """Read all of a generation. Raises GenerationMissing, ManifestCorrupt, ObjectMissing, ObjectCorrupt."""
@@ -272,32 +263,15 @@ class Volume:
 
     # Attachments
 
-    def put_file(self, directory: AnyPath, name: str, data: bytes, *, max_names: int = 1000) -> str:
-        """Write an attachment into a directory of ``live`` (such as ``workspace/inbox``), created when missing; its path.
+    def put_file(self, directory: AnyPath, name: str, data: bytes) -> str:
+        """Write an attachment into a directory of ``live`` (``workspace/inbox``), created when missing; its path.
 
         Atomic, durable, never over another file: the name is made safe, and numbered where it is taken by other
-        content; the same content under the same name is left alone. Raises UnsafePath where the directory passes a link.
+        content; the same content under the same name is left alone. Raises VolumeFull; UnsafePath where the directory
+        passes a link.
         """
-        owner = self._owner()
-        parts = beneath.components(directory)
-        if not parts or parts[0] not in TOP:
-            raise UnsafePath(f"attachments go below {' or '.join(TOP)}")
-        safe = beneath.safe_name(name)
-        stem, dot, extension = safe.rpartition(".")
-        with self._live() as live, naming_full_disk():
-            fd = beneath.make_directories(live, "/".join(parts), owner=owner)
-            try:
-                for count in range(1, max_names):
-                    numbered = safe if count == 1 else f"{stem}-{count}{dot}{extension}" if dot else f"{safe}-{count}"
-                    with contextlib.suppress(UnsafePath, OSError):
-                        if beneath.read_regular(fd, numbered, len(data) + 1) == data:
-                            return "/".join([*parts, numbered])
-                    with contextlib.suppress(beneath.NameTaken):
-                        beneath.write_file(fd, numbered, data, replace=False, owner=owner)
-                        return "/".join([*parts, numbered])
-            finally:
-                os.close(fd)
-        raise UnsafePath(f"{max_names} names like {safe!r} are taken")
+        with self._live() as live_fd, naming_full_disk():
+            return live.put_file(live_fd, directory, name, data, self._owner())
 
     # Dropping
 
@@ -370,22 +344,9 @@ class Volume:
         root, known = stat_index.load(index)
         if not root or not self._store.has(root):
             known = {}
-        with self._live() as live:
-            for attempt in range(_WALKS):
-                now = self._filesystem_time_ns()
-                # Before reading: it also write-protects pages mapped into processes, so that a store through a
-                # mapping after this moment shows in the file's times.
-                beneath.sync_filesystem(live)
-                walk = Capturing(self._store.read, writer, known, now - stat_index.RACY_NS)
-                try:
-                    capture = walk.run(live)
-                except TreeMoved:
-                    continue
-                except StoreFailed as error:
-                    raise (error.__cause__ or error) from None
-                capture.moving = capture.moving or attempt > 0
-                return capture
-        raise VolumeUnsteady(f"directories in {self.path} do not stand still; freeze the sandbox and try again")
+        now_ns = self._filesystem_time_ns()
+        with self._live() as live_fd:
+            return live.capture(live_fd, self._store.read, writer, known, now_ns)
 
     def _filesystem_time_ns(self) -> int:
         """By the clock that stamps files here, which is another host's on a shared mount."""
@@ -417,16 +378,6 @@ class Volume:
         except BaseException:
             _remove(self._restoring)
             raise
-
-    def _read_live(self, path: AnyPath, max_bytes: int) -> bytes:
-        parts = beneath.components(path)
-        if not parts or parts[0] not in TOP:
-            raise UnsafePath(f"{os.fsdecode(path)!r} is not below {' or '.join(TOP)}")
-        with self._live() as live:
-            data = beneath.read_regular(live, "/".join(parts), max_bytes + 1)
-        if len(data) > max_bytes:
-            raise FileTooLarge(f"{os.fsdecode(path)!r} has more than {max_bytes} bytes")
-        return data
 
     def _owner(self) -> Owner | None:
         """Of the files we create in live; None where we are not root and may not give them away."""
