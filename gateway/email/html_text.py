@@ -129,12 +129,12 @@ class _Writer:
 
 
 def _walk(root: LexborNode, writer: _Writer, *, structure: bool) -> None:
-    """Depth first without recursion: each entry is (node, leaving)."""
-    stack: list[tuple[LexborNode, bool]] = [(root, False)]
+    """Depth first without recursion: each entry is a node, and on the way out where in the line its words began."""
+    stack: list[tuple[LexborNode, int | None]] = [(root, None)]
     while stack:
-        node, leaving = stack.pop()
-        if leaving:
-            _leave(node, writer, structure=structure)
+        node, began = stack.pop()
+        if began is not None:
+            _leave(node, began, writer, structure=structure)
             continue
         tag = node.tag or ""
         if tag == "-text":
@@ -143,8 +143,8 @@ def _walk(root: LexborNode, writer: _Writer, *, structure: bool) -> None:
         if tag in _SKIPPED or _dropped(node, structure=structure):
             continue
         if _enter(node, tag, writer, structure=structure):
-            stack.append((node, True))
-            stack.extend((child, False) for child in reversed(list(_children(node))))
+            stack.append((node, len(writer.line)))
+            stack.extend((child, None) for child in reversed(list(_children(node))))
 
 
 def _children(node: LexborNode) -> Iterator[LexborNode]:
@@ -201,18 +201,15 @@ def _enter(node: LexborNode, tag: str, writer: _Writer, *, structure: bool) -> b
         writer.line.append("  ")
     elif tag == "pre":
         writer.preformatted += 1
-    elif tag == "a":
-        node_start = len(writer.line)
-        node.attrs["data-np-start"] = str(node_start)
     return True
 
 
-def _leave(node: LexborNode, writer: _Writer, *, structure: bool) -> None:
+def _leave(node: LexborNode, began: int, writer: _Writer, *, structure: bool) -> None:
     tag = node.tag or ""
     if tag == "pre":
         writer.preformatted -= 1
     if tag == "a":
-        _write_address(node, writer)
+        _write_address(node, began, writer)
     if tag in _BLOCKS or tag == "li":
         writer.block(paragraph=tag in _PARAGRAPHS)
     if _is_quote(node, tag, structure=structure):
@@ -220,14 +217,11 @@ def _leave(node: LexborNode, writer: _Writer, *, structure: bool) -> None:
         writer.depth -= 1
 
 
-def _write_address(node: LexborNode, writer: _Writer) -> None:
+def _write_address(node: LexborNode, began: int, writer: _Writer) -> None:
     """A link's address after its words, unless they already say it."""
     address = _attribute(node, "href").strip()
     if not address.lower().startswith(("http://", "https://")):
         return
-    start = _attribute(node, "data-np-start")
-    label = "".join(writer.line[int(start) if start.isdigit() else 0 :]).strip()
+    label = "".join(writer.line[began:]).strip()
     if label and label.rstrip("/") not in address:
         writer.line.append(f" <{address}>")
-    elif not label:
-        return

@@ -75,10 +75,10 @@ FORWARDED = (
 ).split("|")
 
 REPLY_PREFIXES = (
-    "re|aw|sv|vs|antw|antwort|odp|ref|rif|r|ynt|yanıt|vá|válasz|res|resp|rép|réf|rv|回复|回覆|答复|答覆|返信|답장|회신|отв|atb|απ|σχετ|תגובה|השב|رد|bls|ats|ha|od|kov"
+    "re|aw|sv|vs|antw|antwort|odp|ref|rif|r|ynt|yanıt|vá|válasz|res|resp|rép|réf|回复|回覆|答复|答覆|返信|답장|회신|отв|atb|απ|σχετ|תגובה|השב|رد|bls|ats|ha|od|kov"
 ).split("|")
 FORWARD_PREFIXES = (
-    "fw|fwd|wg|tr|rv|enc|fs|vl|vb|i|doorst|pd|vs|továbbítás|továbbított|továbbit|转发|轉寄|転送|전달|пересл|fwd|ilt|πρθ|הועבר|إعادة توجيه|redir|prz|nl|itn|trs|bvs"
+    "fw|fwd|wg|tr|rv|enc|fs|vl|vb|doorst|pd|továbbítás|továbbított|továbbit|转发|轉寄|転送|전달|пересл|fwd|ilt|πρθ|הועבר|إعادة توجيه|redir|prz|nl|itn|trs|bvs"
 ).split("|")
 
 # Subjects of automatic answers, at the beginning of the subject.
@@ -142,5 +142,5 @@ BANNER = (
     "you don't often get email from|learn why this is important|do not click links|do not click on links|exercise caution|externe e-mail|externe mail|externer absender|"
     "diese e-mail kommt von|kommt von außerhalb|von einem externen absender|sie erhalten nicht oft|e-mail externe|expéditeur externe|provient de l'extérieur|provient d'un expéditeur externe|"
     "correo externo|remitente externo|procede de fuera|e-mail externo|remetente externo|mittente esterno|email esterna|proviene dall'esterno|externe afzender|afkomstig van buiten|"
-    "ekstern afsender|ekstern avsender|extern avsändare|ulkoinen lähettäjä|zewnętrzn|externí odesílatel|внешн(ий|его) отправител|外部メール|外部邮件|外部郵件|외부 메일"
+    "ekstern afsender|ekstern avsender|extern avsändare|ulkoinen lähettäjä|zewnętrzn|externí odesílatel|внешний отправител|внешнего отправител|外部メール|外部邮件|外部郵件|외부 메일"
 ).split("|")

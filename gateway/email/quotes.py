@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from gateway.email import languages
@@ -120,8 +121,11 @@ def _next_headers(lines: Sequence[str], index: int) -> bool:
 def label_role(line: str) -> str | None:
     """Which field of a header block a line is: from, date, subject or to."""
     head = line.lstrip()[:60]
-    if ":" not in head and "：" not in head:
-        return None
+    return _role(head) if ":" in head or "：" in head else None
+
+
+@lru_cache(maxsize=1024)
+def _role(head: str) -> str | None:
     for role, pattern in _LABELS:
         if pattern.match(head):
             return role

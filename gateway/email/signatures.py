@@ -18,7 +18,7 @@ MAX_UNMARKED_SIGNATURE_LINES = 40
 
 
 def _any(words: Sequence[str]) -> re.Pattern[str]:
-    return re.compile("|".join(w if "\\" in w or "(" in w else re.escape(w) for w in words), re.IGNORECASE)
+    return re.compile("|".join(w if "\\" in w else re.escape(w) for w in words), re.IGNORECASE)
 
 
 _DISCLAIMER = _any(languages.DISCLAIMER)
@@ -113,11 +113,17 @@ def _without_footer(lines: list[str]) -> list[str]:
             previous_blank = True
             continue
         starts_block = previous_blank or is_rule(stripped)
+        if not words and is_rule(stripped) and _is_list_footer(lines[index:]):
+            return lines[:index]
         if words and starts_block and len(stripped) <= MAX_LINE_CHARS * 2 and _is_footer(lines, index):
             return lines[:index]
         previous_blank = False
         words = words or not is_rule(stripped)
     return lines
+
+
+def _is_list_footer(lines: list[str]) -> bool:
+    return bool(_LIST_FOOTER.search("\n".join(line for line in lines[1:4] if len(line) < 300)))
 
 
 def _is_footer(lines: list[str], index: int) -> bool:
