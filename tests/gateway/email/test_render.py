@@ -58,7 +58,7 @@ def misses(case: dict[str, Any]) -> list[str]:
     )  # fmt: skip
     read = message_from_bytes(mail.data, policy=policy.default)
     parts = {part.get_content_type(): part.get_content() for part in read.walk() if not part.is_multipart()}
-    plain, rich = parts["text/plain"], parts["text/html"]
+    plain, rich = (parts[kind].replace("\r\n", "\n") for kind in ("text/plain", "text/html"))
     out = [f"{want!r} not in text" for want in case.get("email_text_contains", []) if want not in plain]
     out += [f"{want!r} in text" for want in case.get("email_text_not_contains", []) if want in plain]
     out += [f"{want!r} not in html" for want in case.get("email_html_contains", []) if want not in rich]
