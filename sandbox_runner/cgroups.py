@@ -228,7 +228,9 @@ def _version_2(own: Mapping[str, tuple[Path, Path]], name: str) -> dict[str, Pat
     for parent in dict.fromkeys((group, mount)):
         offered = _words(parent / "cgroup.controllers")
         wanted = [controller for controller in _V2_CONTROLLERS if controller in offered]
-        if not wanted or not _enable(parent, wanted):
+        if not wanted:
+            continue
+        if not _enable(parent, wanted) and not (_is_delegated(parent) and _vacate(parent) and _enable(parent, wanted)):
             continue
         folder = parent / name
         try:
@@ -251,6 +253,34 @@ def _enable(group: Path, controllers: list[str]) -> bool:
     except OSError:
         return False
     return True
+
+
+def _is_delegated(group: Path) -> bool:
+    """Whether systemd has handed this group over to us (``Delegate=yes``), processes and all."""
+    for name in ("user.delegate", "trusted.delegate"):
+        try:
+            if os.getxattr(group, name) == b"1":
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def _vacate(group: Path) -> bool:
+    """Move the processes of our own delegated group into a leaf of it; whether none is left."""
+    leaf = group / "nightporter-host"
+    try:
+        leaf.mkdir(exist_ok=True)
+        for _ in range(10):
+            pids = (group / "cgroup.procs").read_text().split()
+            if not pids:
+                return True
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    (leaf / "cgroup.procs").write_text(pid)
+    except OSError:
+        return False
+    return False
 
 
 def _words(path: Path) -> set[str]:

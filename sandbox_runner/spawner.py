@@ -79,6 +79,13 @@ def _stage(sources: list[list[str]]) -> None:
         os.close(fd)
 
 
+def _write(path: str, content: bytes) -> None:
+    # Not open(): its text layer would import a codec in every child.
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    os.write(fd, content)
+    os.close(fd)
+
+
 def _drop(uid: int) -> None:
     os.setgroups([])
     os.setresgid(uid, uid, uid)
@@ -117,10 +124,8 @@ def _become(request: dict[str, Any], fds: list[int], parent: int) -> NoReturn:
         if request["stage"]:
             _stage(request["stage"])
         for path in request["cgroups"]:
-            with open(path, "w", encoding="ascii") as procs:
-                procs.write("0")
-        with open("/proc/self/oom_score_adj", "w", encoding="ascii") as score:
-            score.write(str(request["oom_score_adj"]))
+            _write(path, b"0")
+        _write("/proc/self/oom_score_adj", str(request["oom_score_adj"]).encode())
         _place(fds)
         for kind, value in request["rlimits"]:
             _, hard = resource.getrlimit(kind)
