@@ -1,0 +1,88 @@
+"""What a person reads from the front: errors with their remedy, and what ``up`` says when it is ready."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+SETTINGS_PAGE = "docs/reference/settings.md"
+
+
+def no_home_folder() -> str:
+    return "The home folder of this user is not known; set NIGHTPORTER_HOME to a folder."
+
+
+def home_is_not_a_folder(home: Path) -> str:
+    return f"{home} is not a folder; set NIGHTPORTER_HOME to a folder, which is made if it does not exist."
+
+
+def file_unreadable(path: Path, reason: str) -> str:
+    return f"{path} cannot be read ({reason}); correct its rights, or move it away to use the defaults."
+
+
+def file_not_toml(path: Path, reason: str) -> str:
+    return f'{path} is not valid TOML: {reason}; text values need quotes, as in listen = "127.0.0.1:8787".'
+
+
+def home_in_file(path: Path) -> str:
+    return f"{path} sets home, which only the environment variable NIGHTPORTER_HOME can; take the line out."
+
+
+def _suggestion(near: str | None) -> str:
+    return f"did you mean {near}?" if near else f"{SETTINGS_PAGE} lists all that can be set."
+
+
+def unknown_variable(variable: str, near: str | None) -> str:
+    return f"The environment variable {variable} sets nothing; {_suggestion(near)}"
+
+
+def unknown_key(key: str, path: Path, near: str | None) -> str:
+    return f"{key} in {path} is not a setting; {_suggestion(near)}"
+
+
+def bad_value(key: str, reason: str, origin: str) -> str:
+    return f"{key} (from {origin}): {reason}."
+
+
+def not_a_table(section: str) -> str:
+    return f"has to be a table, [{section}]"
+
+
+def reason(validator_says: str) -> str:
+    """pydantic's words, in the house's."""
+    words = validator_says.removeprefix("Value error, ").partition(", unable to parse")[0]
+    _, should_be, rest = words.partition(" should be ")
+    return f"has to be {rest.replace('valid tuple', 'list')}" if should_be else words
+
+
+def token_unreadable(path: Path, why: str) -> str:
+    return f"The token in {path} cannot be read ({why}); correct its rights, or delete it to get a new one."
+
+
+def token_empty(path: Path) -> str:
+    return f"The token in {path} is empty; delete the file to get a new one at the next start."
+
+
+def token_readable_by_others(path: Path) -> str:
+    return f"The token in {path} can be read by other users; run: chmod 600 {path}"
+
+
+def token_unwritable(path: Path, why: str) -> str:
+    return f"The token {path} cannot be made ({why}); correct the rights of the folder, or set http.token."
+
+
+SETTINGS_INTRODUCTION = """\
+# Settings
+
+Settings are read from `nightporter.toml` in the home (`$NIGHTPORTER_HOME`, by default `~/.nightporter`); an environment
+variable goes before the file. A key or a `NIGHTPORTER_…` variable that is not listed here is an error, so that a
+slip of the pen never passes for a setting. Relative paths are relative to the home. In the environment a list is
+JSON (`["a", "b"]`) or words between commas (`a,b`). A secret can be given in a file of its own through its `…_file`
+key; the secret and its file are not given together.
+
+    [http]
+    listen = "127.0.0.1:8787"
+
+    [access]
+    admins = ["email:ann@example.org"]
+
+This page is made by `make docs` from the code; correct it there."""
