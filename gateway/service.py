@@ -7,6 +7,7 @@ import contextlib
 import signal
 import socket
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from pathlib import Path
 from uuid import UUID
 
@@ -18,6 +19,11 @@ from redis.exceptions import RedisError
 
 from gateway.channel import Channel
 from gateway.delivery import Delivery
+from gateway.email.channel import EmailChannel
+from gateway.email.config import EmailConfig
+from gateway.email.maildir import Maildir
+from gateway.email.send import SmtpRelay
+from gateway.email.smtp_server import EmailServer
 from gateway.health import Health
 from gateway.local.app import Local
 from gateway.local.channel import LocalChannel
@@ -54,6 +60,8 @@ async def serve(
     token: str,
     access: Access,
     http: socket.socket,
+    smtp: socket.socket | None,
+    email: EmailConfig,
     ready: Callable[[], None],
 ) -> None:
     """Serve until SIGTERM: then accept nothing more, finish what is being sent, end."""
@@ -65,7 +73,7 @@ async def serve(
     life = Life(lives, ROLE, host)
     database = Database(database_url)
     ringer = Ringer(connect)
-    channels: Mapping[str, Channel] = {LocalChannel.name: LocalChannel()}
+    channels: dict[str, Channel] = {LocalChannel.name: LocalChannel()}
     delivery = Delivery(life.id, database, lives, channels)
     listeners = Listeners()
 
@@ -77,6 +85,11 @@ async def serve(
             ringer.ring(accepted.principal)
 
     inbox = Inbox(database, access, ring)
+    mail = _email(email, inbox, home)
+    channels[mail.name] = mail
+    mail_server = EmailServer(email, mail.received, token=token)
+    if smtp is not None:
+        await mail_server.start(smtp)
     local = Local(inbox, database, token, listeners, Health(database, lives, connect_async))
     config = uvicorn.Config(local.app(), log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1)
     server = _Server(config)
@@ -88,6 +101,7 @@ async def serve(
     ready()
     await stopping.wait()
     server.should_exit = True
+    await mail_server.close(grace=DRAIN_SECONDS)
     await delivery.drain(DRAIN_SECONDS)
     await asyncio.wait(working[:1], timeout=DRAIN_SECONDS)
     for task in working:
@@ -96,6 +110,11 @@ async def serve(
     life.end()
     ringer.close()
     await asyncio.to_thread(database.close)
+
+
+def _email(config: EmailConfig, inbox: Inbox, home: Path) -> EmailChannel:
+    carrier = SmtpRelay(config.relay) if config.relay else Maildir(home / "outgoing-mail")
+    return EmailChannel(config, inbox.accept, carrier, lambda: datetime.now().astimezone(), bool(config.relay))
 
 
 def _is_runner(owner: str) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import socket
 import ssl
 import time
 from collections.abc import Awaitable, Callable
@@ -98,10 +99,13 @@ class EmailServer:
         self._server: asyncio.Server | None = None
         self._tls = _tls_context(config)
 
-    async def start(self) -> None:
-        """Listen. Raises OSError when the port is taken, ssl.SSLError for a bad certificate."""
+    async def start(self, sock: socket.socket | None = None) -> None:
+        """Listen, on ``sock`` where it is bound already. Raises OSError when the port is taken."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._protocol, self.config.host, self.config.port)
+        if sock is not None:
+            self._server = await loop.create_server(self._protocol, sock=sock)
+        else:
+            self._server = await loop.create_server(self._protocol, self.config.host, self.config.port)
 
     @property
     def port(self) -> int:
@@ -194,7 +198,7 @@ class EmailServer:
 
     # Handler hooks of aiosmtpd.
 
-    async def handle_RCPT(  # noqa: N802
+    async def handle_RCPT(
         self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
     ) -> str:
         if len(envelope.rcpt_tos) >= MAX_RECIPIENTS:
@@ -209,7 +213,9 @@ class EmailServer:
         log.error("mail session failed", error=repr(error))
         return texts.TRY_LATER
 
-    def _authenticate(self, server: SMTP, session: Session, envelope: Envelope, mechanism: str, data: Any) -> AuthResult:
+    def _authenticate(
+        self, server: SMTP, session: Session, envelope: Envelope, mechanism: str, data: Any
+    ) -> AuthResult:
         """SMTP AUTH (RFC 4954): user `owner`, password the local token, compared in constant time."""
         peer = _peer(session)
         if self._too_many_failures(peer):
