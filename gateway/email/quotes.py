@@ -35,9 +35,7 @@ _YEAR = re.compile(r"(?<!\d)(?:19|20|25)\d\d(?!\d)")
 _DAY = re.compile(r"(?<![\d:.])\d{1,2}(?![\d:])")
 _TIME = re.compile(r"(?<!\d)\d{1,2}\s?[:.h時시]\s?\d{2}(?!\d)")
 _START_DATE = re.compile(r"[\"'(\[]?(?:\w{1,12}\.?,?\s{0,2}){0,2}\d{1,4}(?:[\s./年년,-]|$)")
-_ENDS = re.compile(
-    r"[:：]$|(?:wrote|schrieb|escribió|a écrit|escreveu|написал|ha scritto)\s{0,3}-{2,10}$", re.IGNORECASE
-)
+_ENDS = re.compile(r"[:：]$|(?:wrote|schrieb|escribió|a écrit|escreveu|написал|ha scritto)\s{0,3}-{2,10}$", re.IGNORECASE)
 _DASHED = re.compile(r"[-–—_=*#]{2,}\s{0,5}(\S.{0,150}?)\s{0,5}[-–—_=*#:]{0,90}$")
 _RULE = re.compile(r"[-–—_=*~#+.]{2,}$|(?:[-–—_*]\s){2,60}[-–—_*]?$")
 _ORIGINAL = re.compile(f"(?:{_words(languages.ORIGINAL)})", re.IGNORECASE)
@@ -205,13 +203,7 @@ def _attribution(lines: Sequence[str], index: int, is_reply: bool) -> Cut | None
     text = ""
     for count in range(MAX_ATTRIBUTION_LINES):
         at = index - count
-        if (
-            at < 0
-            or not lines[at].strip()
-            or len(lines[at]) > 400
-            or quoted(lines[at])
-            or (count and _stops(lines[at]))
-        ):
+        if at < 0 or not lines[at].strip() or len(lines[at]) > 400 or quoted(lines[at]) or (count and _stops(lines[at])):
             break
         text = f"{lines[at].strip()} {text}".strip()
         found = _features(text)

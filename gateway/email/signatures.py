@@ -24,8 +24,7 @@ def _any(words: Sequence[str]) -> re.Pattern[str]:
 _DISCLAIMER = _any(languages.DISCLAIMER)
 _BANNER = _any(languages.BANNER)
 _SENT_FROM = re.compile(
-    rf"[\W_]{{0,4}}(?:{'|'.join(re.escape(w) for w in sorted(languages.SENT_FROM, key=len, reverse=True))})",
-    re.IGNORECASE,
+    rf"[\W_]{{0,4}}(?:{'|'.join(re.escape(w) for w in sorted(languages.SENT_FROM, key=len, reverse=True))})", re.IGNORECASE
 )
 _SENT_SUFFIX = re.compile(r"(?:から送信|gönderildi|에서 보냄|gesendet|傳送|发送|发送的|送信)[.。!)]{0,2}$")
 _DEVICE = re.compile(
@@ -44,7 +43,7 @@ _LIST_FOOTER = re.compile(
     r"you are receiving this|to stop receiving|reply to this email directly|view it on github|manage your subscription",
     re.IGNORECASE,
 )
-_DELIMITERS = frozenset({"--", "—", "––", "- -", "-- -", "--\u200b"})
+_DELIMITERS = frozenset({"--", "—", "––", "––", "- -", "-- -", "--\u200b"})
 
 
 def _fences(lines: Sequence[str]) -> list[bool]:
@@ -72,9 +71,7 @@ def strip(lines: list[str]) -> list[str]:
 def _trimmed(lines: list[str]) -> list[str]:
     """Without blank lines and rules at the end, nor blank ones at the beginning; a rule that is all there is stays."""
     end = len(lines)
-    while end and (
-        not lines[end - 1].strip("  \t\ufeff\u200b") or (is_rule(lines[end - 1]) and not lines[end - 1].strip("*#~`"))
-    ):
+    while end and (not lines[end - 1].strip("  \t\ufeff\u200b") or (is_rule(lines[end - 1]) and not lines[end - 1].strip("*#~`"))):
         end -= 1
     while end and (_blank(lines[end - 1]) or (is_rule(lines[end - 1]) and _above_has_words(lines, end - 1))):
         end -= 1
@@ -90,9 +87,7 @@ def _blank(line: str) -> bool:
 
 def _above_has_words(lines: list[str], index: int) -> bool:
     """A rule directly below a line of words is a markdown heading or a table's; below a blank line it is furniture."""
-    return index > 0 and (
-        _blank(lines[index - 1]) or is_rule(lines[index - 1]) or not any(map(str.strip, lines[:index]))
-    )
+    return index > 0 and (_blank(lines[index - 1]) or is_rule(lines[index - 1]) or not any(map(str.strip, lines[:index])))
 
 
 def _below_delimiter(lines: list[str], fenced: list[bool]) -> list[str]:
