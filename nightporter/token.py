@@ -42,9 +42,8 @@ def ensure_token(settings: Settings) -> str:
     if token is not None:
         return token
     path = token_path(settings.home)
-    draft = path.with_name(f".token-{os.getpid()}")
+    draft = path.with_name(f".token-{secrets.token_hex(8)}")
     try:
-        draft.unlink(missing_ok=True)
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with open(descriptor, "w", encoding="ascii") as file:
             file.write(f"{secrets.token_urlsafe(32)}\n")
