@@ -162,3 +162,7 @@ key; the secret and its file are not given together.
     admins = ["email:ann@example.org"]
 
 This page is made by `make docs` from the code; correct it there."""
+
+
+def volumes_not_here(scheme: str) -> str:
+    return f"volumes_url starts with {scheme}://, which this release cannot use; name a folder as file:///path"

@@ -69,7 +69,10 @@ def create_engine(url: str) -> Engine:
     """An engine for work outside the two doors (migrations, the command line)."""
     if sqlite_path(url) is not None:
         return _sqlite_engine(url, "BEGIN IMMEDIATE")
-    return sqlalchemy.create_engine(url, pool_size=READERS, pool_pre_ping=True)
+    parsed = sqlalchemy.make_url(url)
+    if parsed.drivername == "postgresql":
+        parsed = parsed.set(drivername="postgresql+psycopg")
+    return sqlalchemy.create_engine(parsed, pool_size=READERS, pool_pre_ping=True)
 
 
 class Database:
