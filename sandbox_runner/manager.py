@@ -17,8 +17,6 @@ from uuid import UUID, uuid4
 
 import structlog
 from sqlalchemy import Connection
-from workspace_store.manifests import Generation
-from workspace_store.packs import VolumeError
 
 from agent.sandbox import CommandResult, OutputListener, SandboxError, SandboxLimits, SandboxLost, WakeReport
 from sandbox_runner import texts
@@ -27,9 +25,11 @@ from sandbox_runner.guest_connection import GuestConnection
 from sandbox_runner.published import Snapshot, write_checkpoint
 from sandbox_runner.sandboxes import Look
 from sandbox_runner.seats import Awake, Seat, Seating, state_digest
-from workspace_store import journal, liveness, principal
+from workspace_store import journal, principal
 from workspace_store.database import Database, DatabaseUnavailable
 from workspace_store.journal import Event
+from workspace_store.manifests import Generation
+from workspace_store.packs import VolumeError
 from workspace_store.principal import LEASE_SECONDS, Lease, StaleLease, StaleTenancy
 
 log = structlog.get_logger()
@@ -289,7 +289,8 @@ class Manager:
 
         def transaction(connection: Connection) -> Lease | None:
             seen = principal.look(connection, owner)
-            if seen is None or (seen.owner is not None and not liveness.is_dead(self.seating.lives, seen.owner)):
+            # What a dead runner holds is a turn that another runner takes up: not idle.
+            if seen is None or seen.owner is not None:
                 return None
             return principal.take(connection, owner, host, seen)
 

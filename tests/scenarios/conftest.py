@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.house import House
+from nightporter.testing import House
 
 MakeHouse = Callable[..., House]
 

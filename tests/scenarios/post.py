@@ -9,7 +9,7 @@ import smtplib
 from email.message import EmailMessage
 from email.utils import make_msgid
 
-from tests.scenarios.house import House, wait_until
+from nightporter.testing import House, wait_until
 
 
 def write(text: str, subject: str = "A question", **headers: str) -> EmailMessage:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from nightporter.testing import House
 from tests.scenarios import post
-from tests.scenarios.house import House
 
 MakeHouse = Callable[..., House]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from nightporter.testing import House, wait_until
 from tests.scenarios import post
-from tests.scenarios.house import House, wait_until
 
 MakeHouse = Callable[..., House]
 
@@ -17,6 +17,11 @@ SLOW = "$ echo begun >> trace; sleep 1.5; echo ended >> trace; echo finished"
 
 def begun(house: House) -> bool:
     return any(path.read_text() for path in house.home.glob("volumes/*/live/workspace/trace"))
+
+
+def started(house: House) -> int:
+    shown = house.run("journal", "show", "owner", "--json")
+    return shown.stdout.count("turn.started")
 
 
 def trace(house: House) -> list[str]:
@@ -76,10 +81,8 @@ def test_a_message_that_kills_its_runner_is_set_aside_and_the_next_ones_run(hous
     message = house.post("$ echo begun > trace; sleep 30")
     wait_until(lambda: begun(house), "the command has begun")
     after = house.post("$ echo after")
-    for _ in range(10):
-        if house.status(message)["status"] in ("done", "failed"):
-            break
-        wait_until(lambda: house.status(message)["status"] == "running", "it runs again")
+    for attempt in range(1, 6):
+        wait_until(lambda number=attempt: started(house) >= number, f"the turn was started {attempt} times")
         house.kill("runner")
     found = house.answer(message)
     assert found["status"] == "failed"

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
+from nightporter.testing import House
 from tests.scenarios import post
-from tests.scenarios.house import House
 
 MakeHouse = Callable[..., House]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
+from nightporter.testing import House
 from tests.scenarios import post
-from tests.scenarios.house import House
 
 
 def started(house: House) -> int:

@@ -57,7 +57,8 @@ class House:
         )
         self.output = []
         threading.Thread(target=self._collect, args=(self.process,), daemon=True).start()
-        wait_until(lambda: self._ready() or self.process.poll() is not None, "up says it is ready")  # type: ignore[union-attr]
+        process = self.process
+        wait_until(lambda: self._ready() or process.poll() is not None, "up says it is ready")
         assert self._ready(), self.log()
         return self
 
