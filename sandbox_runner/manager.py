@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -85,14 +85,23 @@ class Manager:
     ) -> CommandResult:
         seconds = timeout or self.limits.command_timeout_seconds
         async with self._answering(owner, seconds) as guest:
-            return await guest.run(
+            result = await guest.run(
                 call_id, command, terminal=terminal, timeout=seconds, background=background,
                 output_bytes=self.limits.output_bytes, on_output=on_output,
             )  # fmt: skip
+        return await self._with_digest(owner, result)
 
     async def result(self, owner: UUID, call_id: str) -> CommandResult | None:
         async with self._answering(owner, self.limits.command_timeout_seconds) as guest:
-            return await guest.result(call_id)
+            result = await guest.result(call_id)
+        return await self._with_digest(owner, result) if result else None
+
+    async def _with_digest(self, owner: UUID, result: CommandResult) -> CommandResult:
+        """A result with the digest of what is really published, where its command has ended."""
+        seat = self._seats.get(owner)
+        if seat is None or result.status == "running":
+            return replace(result, state_digest=None)
+        return replace(result, state_digest=await asyncio.to_thread(seat.state_digest))
 
     @contextlib.asynccontextmanager
     async def answering(self, owner: UUID) -> AsyncIterator[GuestConnection]:
