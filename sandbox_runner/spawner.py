@@ -4,9 +4,10 @@ Between fork and exec a root caller must enter a private mount namespace, join c
 sandbox's uid. Python code may not run there in a manager that has threads, and a fresh interpreter per wake would cost
 12 ms. This process has one thread and no secrets, starts with an empty environment, and forks safely in about 1 ms.
 
-It promises that no sandbox outlives it, nor it the manager: bubblewrap dies with its parent (``--die-with-parent``),
-this process when its parent is gone or its control socket closes. It is a file of its own without imports from the
-package because it runs as ``python -I -S -B``.
+It promises that no sandbox outlives the manager. When the manager is gone or closes the control socket, it kills what
+it started and ends. ``--die-with-parent`` alone would not do: a bubblewrap killed just after its clone leaves a child
+that waits for it for ever. As a subreaper this process inherits such a child, and kills it. It is a file of its own
+without imports from the package because it runs as ``python -I -S -B``.
 
 Messages are JSON, one per SOCK_SEQPACKET packet. In: ``{"id", "exe", "argv", "uid", "stage", "cgroups", "rlimits",
 "oom_score_adj"}`` with file descriptors: standard error, then those that become 3, 4, … Out: ``{"id", "pid"}`` with a
@@ -15,7 +16,6 @@ pidfd, or ``{"id", "error"}``; later ``{"id", "exited": code}``, negative for a 
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import json
 import os
@@ -32,7 +32,7 @@ STAGE = "/run/nightporter"
 _MAX_MESSAGE = 1 << 16
 _MAX_FDS = 64
 
-_PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _CLONE_NEWNS = 0x00020000
 _MS_NOSUID, _MS_NODEV, _MS_BIND, _MS_REC, _MS_SLAVE = 2, 4, 4096, 16384, 1 << 19
 
@@ -156,6 +156,7 @@ class Spawner:
                 if fd != self.control.fileno():
                     self.reap(fd)
                 elif not self.receive():
+                    self.end()
                     return
 
     def receive(self) -> bool:
@@ -187,29 +188,66 @@ class Spawner:
         self.poll.unregister(pidfd)
         os.close(pidfd)
         _, status = os.waitpid(pid, 0)
+        self.end_orphans()
         self.send({"id": sandbox, "exited": os.waitstatus_to_exitcode(status)})
+
+    def end_orphans(self) -> None:
+        """Kill children that came to us because their bubblewrap died."""
+        ours = {pid for pid, _ in self.children.values()}
+        for pid in _children() - ours:
+            os.kill(pid, signal.SIGKILL)  # a child that nobody else waits for: its pid cannot be another's
+            os.waitpid(pid, 0)
+
+    def end(self) -> None:
+        """Kill everything that was started; bubblewraps first, so that none of them starts anything more."""
+        for pidfd, (pid, _) in self.children.items():
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        self.children.clear()
+        while _children():
+            self.end_orphans()
 
     def send(self, message: dict[str, Any], fds: list[int] | None = None) -> None:
         socket.send_fds(self.control, [json.dumps(message).encode()], fds or [])
+
+
+def _children() -> set[int]:
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as children:
+            return set(map(int, children.read().split()))
+    except FileNotFoundError:  # a kernel without CONFIG_PROC_CHILDREN
+        return {int(name) for name in os.listdir("/proc") if name.isdigit() and _parent_of(name) == os.getpid()}
+
+
+def _parent_of(pid: str) -> int | None:
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stat:
+            return int(stat.read().rpartition(")")[2].split()[1])
+    except OSError:
+        return None
 
 
 def main() -> None:
     """``spawner.py CONTROL-FD MANAGER-PID ROLE``"""
     control = socket.socket(fileno=int(sys.argv[1]))
     control.set_inheritable(False)
-    manager = int(sys.argv[2])
+    manager, own = int(sys.argv[2]), os.getpid()
+    spawner = Spawner(control)
 
     def parent_thread_ended(_signal: int, _frame: object) -> None:
         # The kernel tells of the end of the *thread* that started us; the manager may well live on.
-        if os.getppid() != manager:
+        if os.getppid() != manager and os.getpid() == own:
+            spawner.end()
             os._exit(0)
 
     signal.signal(signal.SIGUSR1, parent_thread_ended)
+    _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")
     _die_with_parent(signal.SIGUSR1, manager)
-    Spawner(control).run()
+    try:
+        spawner.run()
+    except (BrokenPipeError, ConnectionResetError):  # the manager is gone
+        spawner.end()
 
 
 if __name__ == "__main__":
-    # Either means that the manager is gone.
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        main()
+    main()

@@ -20,6 +20,7 @@ from agent.sandbox import SandboxUnavailable
 _SCRIPT = Path(__file__).with_name("spawner.py")
 _ROLE = "nightporter: spawner"
 _MAX_MESSAGE = 1 << 16
+_END_TIMEOUT = 5.0
 
 
 @dataclass(frozen=True)
@@ -155,8 +156,12 @@ class SpawnerClient:
                 self._loop.remove_reader(self._control)
             self._control.close()
         if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+            # It ends by itself, at the end of its control socket, after everything that it started.
+            try:
+                self._process.wait(_END_TIMEOUT)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
         self._control = self._process = self._loop = None
         for answer in self._spawning.values():
             if not answer.done():

@@ -62,7 +62,7 @@ async def main():
     backend = BubblewrapBackend(Path(sys.argv[1]) / "run")
     async with shell(backend, Path(sys.argv[1]) / "volume") as inside:
         await inside.run("setsid sleep %(n)d > /dev/null 2>&1 &")
-        await inside.run("(trap '' HUP TERM; exec sleep %(n)d) > /dev/null 2>&1 &")
+        await inside.run("(trap '' HUP TERM; exec sleep %(n)d) > /dev/null 2>&1 & sleep 0.3")
         print(json.dumps([inside.sandbox.pid, backend._spawner.pid]), flush=True)
         await asyncio.sleep(600)
 

@@ -28,23 +28,19 @@ def test_attacks_as_an_ordinary_user(tmp_path_factory: pytest.TempPathFactory) -
             (shutil.copytree if source.is_dir() else shutil.copy)(source, target)
         for path in [folder, *folder.rglob("*")]:
             os.chown(path, UID, UID, follow_symlinks=False)
+        options = ["-p", "pytest_asyncio.plugin", "-p", "no:cacheprovider", "-rs", "--tb=short"]
         run = subprocess.run(
-            [
-                python,
-                "-B",
-                "-m",
-                "pytest",
-                "tests/attacks",
-                "-p",
-                "no:cacheprovider",
-                f"--basetemp={folder}/tmp",
-                "-rs",
-            ],
+            [python, "-B", "-m", "pytest", "tests/attacks", *options, f"--basetemp={folder}/tmp"],
             cwd=folder,
             user=UID,
             group=UID,
             extra_groups=[],
-            env={"PATH": "/usr/bin:/bin", "HOME": str(folder), "PYTHONPATH": f"{folder}:{packages}"},
+            env={
+                "PATH": "/usr/bin:/bin",
+                "HOME": str(folder),
+                "PYTHONPATH": f"{folder}:{packages}",
+                "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            },
             capture_output=True,
             text=True,
             timeout=300,
