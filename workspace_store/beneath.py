@@ -16,6 +16,7 @@ import secrets
 import stat
 import unicodedata
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 Owner = tuple[int, int]
@@ -278,6 +279,15 @@ def remove_tree(directory: int, name: str) -> None:
             if _unlink(descent.fd, child):
                 _enter_to_remove(descent, child)
                 pending.append(os.listdir(descent.fd))
+
+
+def remove_path(path: Path) -> None:
+    """As remove_tree, for a path whose parents are host-side only."""
+    fd = os.open(path.parent, _DIRECTORY)
+    try:
+        remove_tree(fd, path.name)
+    finally:
+        os.close(fd)
 
 
 def sync_filesystem(fd: int) -> None:
