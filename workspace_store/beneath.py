@@ -16,6 +16,7 @@ import secrets
 import stat
 import unicodedata
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 Owner = tuple[int, int]
@@ -195,6 +196,22 @@ class Descent:
         self.names.append(name)
         self._identities.append(_identity(fd))
 
+    def force_down(self, name: str) -> int:
+        """As down, into a directory of our own that refuses us: opened up first. The mode it had.
+
+        Raises PermissionError where it is not ours.
+        """
+        # O_PATH needs no permission on the directory, and chmod through it cannot be redirected by a link that takes
+        # the name meanwhile.
+        fd = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self.fd)
+        try:
+            mode = stat.S_IMODE(os.fstat(fd).st_mode)
+            os.chmod(f"/proc/self/fd/{fd}", mode | 0o700)
+        finally:
+            os.close(fd)
+        self.down(name)
+        return mode
+
     def up(self) -> str:
         """Back to the directory we came from; the name we leave. Raises TreeMoved."""
         name = self.names.pop()
@@ -264,6 +281,15 @@ def remove_tree(directory: int, name: str) -> None:
                 pending.append(os.listdir(descent.fd))
 
 
+def remove_path(path: Path) -> None:
+    """As remove_tree, for a path whose parents are host-side only."""
+    fd = os.open(path.parent, _DIRECTORY)
+    try:
+        remove_tree(fd, path.name)
+    finally:
+        os.close(fd)
+
+
 def sync_filesystem(fd: int) -> None:
     """syncfs(2): everything written to the filesystem of ``fd`` is on the disk. Raises OSError."""
     if _libc.syncfs(fd) != 0:
@@ -285,14 +311,7 @@ def _enter_to_remove(descent: Descent, name: str) -> None:
     try:
         descent.down(name)
     except PermissionError:
-        # Only for its own owner: O_PATH needs no permission on the directory, and chmod through it cannot be
-        # redirected by a link that takes the name meanwhile.
-        fd = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=descent.fd)
-        try:
-            os.chmod(f"/proc/self/fd/{fd}", 0o700)
-        finally:
-            os.close(fd)
-        descent.down(name)
+        descent.force_down(name)
     if os.fstat(descent.fd).st_mode & 0o300 != 0o300:
         with contextlib.suppress(PermissionError):
             os.fchmod(descent.fd, 0o700)

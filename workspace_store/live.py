@@ -37,7 +37,7 @@ def capture(live: int, read: trees.Read, writer: PackWriter, known: dict[int, Re
         # this moment shows in the file's times.
         beneath.sync_filesystem(live)
         try:
-            captured = Capturing(read, writer, known, now_ns - stat_index.RACY_NS).run(live)
+            captured = Capturing(read, writer, known, stat_index.racy_from(now_ns)).run(live)
         except TreeMoved:
             continue
         except StoreFailed as error:

@@ -62,6 +62,22 @@ class Generation:
     """Compressed bytes it added to the packs; not part of the digest."""
 
 
+@dataclass(frozen=True)
+class Pruned:
+    """What prune() did: generations dropped, and bytes freed on the disk."""
+
+    generations: tuple[int, ...]
+    freed_bytes: int
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What verify() read: every object of a generation once."""
+
+    objects: int
+    bytes: int
+
+
 def publish(folder: Path, generation: Generation) -> Generation:
     """Write a manifest, replacing one of that number: atomic and durable; with its digest set. Raises OSError."""
     body = _body(generation)

@@ -6,6 +6,7 @@ result. Must never follow a link or wait on what a sandbox left there; memory is
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat
@@ -62,6 +63,10 @@ class _Directory:
     rows: array[int]
     waiting: list[str]
     subtrees: dict[str, bytes] = field(default_factory=dict)
+    xattrs: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Of subdirectories that have any."""
+    refused: int | None = None
+    """The mode to give it back, where its owner had closed it."""
 
 
 class StoreFailed(Exception):
@@ -91,7 +96,7 @@ class _Old:
 
 
 class Capturing:
-    """One walk over a live tree. ``racy_from_ns``: the filesystem's time as the walk began, less RACY_NS."""
+    """One walk over a live tree. ``racy_from_ns``: see stat_index."""
 
     def __init__(self, read: trees.Read, writer: PackWriter, known: dict[int, Record], racy_from_ns: int) -> None:
         self._read = read
@@ -109,22 +114,44 @@ class Capturing:
                 directory = path[-1]
                 if directory.waiting:
                     name = directory.waiting.pop()
-                    try:
-                        descent.down(name)
-                    except (UnsafePath, FileNotFoundError):
-                        self._result.moving = True
-                        continue
-                    except OSError as error:
-                        self._skip(name, f"unreadable: {error.strerror}")
-                        continue
-                    path.append(self._list(None))
+                    if (below := self._enter(name)) is not None:
+                        path.append(below)
                     continue
                 tree = self._finish(directory)
+                if directory.refused is not None:
+                    os.fchmod(descent.fd, directory.refused)
                 path.pop()
                 if not path:
                     self._result.root = tree
                     return self._result
-                path[-1].subtrees[descent.up()] = tree
+                xattrs = _xattrs(descent.fd)
+                name = descent.up()
+                path[-1].subtrees[name] = tree
+                if xattrs:
+                    path[-1].xattrs[name] = xattrs
+
+    def _enter(self, name: str) -> _Directory | None:
+        """None: it is gone, or was skipped. A directory its owner closed is still theirs: opened for the while."""
+        refused = None
+        try:
+            try:
+                self._at.down(name)
+            except PermissionError:
+                refused = self._at.force_down(name)
+        except (UnsafePath, FileNotFoundError):
+            self._result.moving = True
+            return None
+        except OSError as error:
+            self._skip(name, f"unreadable: {error.strerror}")
+            return None
+        mode = stat.S_IMODE(os.fstat(self._at.fd).st_mode)
+        if not mode & 0o100 and os.geteuid():
+            with contextlib.suppress(PermissionError):
+                os.fchmod(self._at.fd, mode | 0o700)
+                refused = mode
+        directory = self._list(None)
+        directory.refused = refused
+        return directory
 
     def _list(self, only: tuple[str, ...] | None) -> _Directory:
         fd, result = self._at.fd, self._result
@@ -178,7 +205,7 @@ class Capturing:
                 if subtree is None and stat.S_ISDIR(row[0]):
                     continue  # could not be entered, as said already
                 try:
-                    line, row = self._entry(name, row, subtree)
+                    line, row = self._entry(name, row, subtree, directory.xattrs.get(name))
                 except _Gone as gone:
                     if gone.args:
                         self._skip(name, str(gone))
@@ -197,26 +224,18 @@ class Capturing:
         self._result.records.append(Record(directory.inode, tree, os.fsencode("\0".join(kept)), smudged, kept_subtrees))
         return tree
 
-    def _entry(self, name: str, row: array[int], subtree: bytes | None) -> tuple[bytes, array[int]]:
-        kind = row[0] & 0o170000
+    def _entry(
+        self, name: str, row: array[int], subtree: bytes | None, xattrs: dict[str, str] | None
+    ) -> tuple[bytes, array[int]]:
         if subtree is not None:
-            return self._directory_entry(name, row, subtree)
-        if kind == 0o120000:
+            return trees.encode("d", name, row[0], row[2], 0, subtree.hex(), xattrs), row
+        if stat.S_ISLNK(row[0]):
             try:
                 target = os.readlink(name, dir_fd=self._at.fd)
             except OSError as error:
                 raise _Gone from error
             return trees.encode("l", name, row[0], row[2], row[1], target), row
         return self._file_entry(name)
-
-    def _directory_entry(self, name: str, row: array[int], subtree: bytes) -> tuple[bytes, array[int]]:
-        try:
-            self._at.down(name)
-        except (OSError, UnsafePath) as error:
-            raise _Gone from error
-        xattrs = _xattrs(self._at.fd)
-        self._at.up()
-        return trees.encode("d", name, row[0], row[2], 0, subtree.hex(), xattrs), row
 
     def _file_entry(self, name: str) -> tuple[bytes, array[int]]:
         fd = self._open(name)

@@ -24,6 +24,8 @@ _HEAD = struct.Struct("<Q32sIII")
 FIELDS = 5
 RACY_NS = 20_000_000
 """Kernel timestamps advance by the tick: 10 ms at the slowest; twice that."""
+COARSE_NS = 2_000_000_000
+"""Where times are whole seconds (small inodes, old or foreign filesystems); two, as on FAT."""
 INODE_MASK = (1 << 63) - 1
 
 
@@ -51,6 +53,11 @@ def row(status: os.stat_result) -> tuple[int, int, int, int, int]:
     mode = status.st_mode
     size = 0 if mode & 0o170000 == 0o040000 else status.st_size
     return mode, size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino & INODE_MASK
+
+
+def racy_from(now_ns: int) -> int:
+    """From which ctime on a file may change again unseen; ``now_ns``: a time that filesystem has just stamped."""
+    return now_ns - (RACY_NS if now_ns % 1_000_000_000 else COARSE_NS)
 
 
 def smudged(rows: array[int], racy_from_ns: int) -> bytes:

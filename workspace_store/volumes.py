@@ -14,7 +14,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -22,7 +22,7 @@ from uuid import UUID, uuid4
 from workspace_store import beneath, layout, live, manifests, markers, stat_index, trees
 from workspace_store.beneath import AnyPath, Owner, UnsafePath
 from workspace_store.live import FileTooLarge
-from workspace_store.manifests import Generation
+from workspace_store.manifests import Generation, Pruned, Verified
 from workspace_store.markers import Marker, VolumeDamaged
 from workspace_store.packs import PackStore, PackWriter, VolumeError, naming_full_disk, sync_folder, write_durably
 from workspace_store.snapshots import TOP, Capture
@@ -34,22 +34,6 @@ _MANY_PACKS = 200
 
 class VolumeBusy(VolumeError):
     """Another process has been writing to this volume for 30 s."""
-
-
-@dataclass(frozen=True)
-class Pruned:
-    """What prune() did: generations dropped, and bytes freed on the disk."""
-
-    generations: tuple[int, ...]
-    freed_bytes: int
-
-
-@dataclass(frozen=True)
-class Verified:
-    """What verify() read: every object of a generation once."""
-
-    objects: int
-    bytes: int
 
 
 class Volumes:
@@ -90,7 +74,7 @@ class Volumes:
         try:
             fresh.rename(path)
         except OSError:  # someone else was first: theirs is the volume
-            _remove(fresh)
+            beneath.remove_path(fresh)
             if not path.is_dir():
                 raise
         sync_folder(self.root)
@@ -202,7 +186,7 @@ class Volume:
                 ),
                 started,
             )
-            _remove(self._restoring)
+            beneath.remove_path(self._restoring)
         return generation
 
     # Looking
@@ -325,7 +309,7 @@ class Volume:
                         raise VolumeBusy(f"another process is writing to {self.path}; try again later") from error
                     time.sleep(0.005)
             layout.finish_swap(self._restoring / "live", self.path / "live")
-            _remove(self._restoring)
+            beneath.remove_path(self._restoring)
             self._store.drop_unfinished()
             self._store.refresh()
             yield
@@ -376,7 +360,7 @@ class Volume:
                 os.close(fd)
             layout.swap(fresh, self.path / "live", self._restoring / "old")
         except BaseException:
-            _remove(self._restoring)
+            beneath.remove_path(self._restoring)
             raise
 
     def _owner(self) -> Owner | None:
@@ -399,11 +383,3 @@ class Volume:
             "note": note,
             "created_at": self._clock(),
         }
-
-
-def _remove(path: Path) -> None:
-    fd = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        beneath.remove_tree(fd, path.name)
-    finally:
-        os.close(fd)

@@ -14,6 +14,7 @@ from uuid import uuid4
 
 import pytest
 
+from workspace_store import beneath
 from workspace_store.volumes import Volume, Volumes
 
 
@@ -21,6 +22,10 @@ from workspace_store.volumes import Volume, Volumes
 def volume(tmp_path: Path) -> Iterator[Volume]:
     with Volumes(tmp_path).open(uuid4()) as volume:
         yield volume
+    # Such trees are too deep for those who tidy up after tests.
+    fd = os.open(volume.path.parent, os.O_RDONLY)
+    beneath.remove_tree(fd, volume.path.name)
+    os.close(fd)
 
 
 def test_fifos_do_not_hang(volume: Volume) -> None:

@@ -22,6 +22,8 @@ def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "secret").write_bytes(b"secret")
     fd = os.open(tmp_path / "tree", os.O_RDONLY)
     yield fd
+    for name in os.listdir(fd):  # too deep, some of them, for those who tidy up after tests
+        beneath.remove_tree(fd, name)
     os.close(fd)
 
 

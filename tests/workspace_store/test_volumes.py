@@ -198,6 +198,7 @@ def test_pruning_after_a_discard_does_not_fool_the_next_snapshot(volume: Volume)
     volume.snapshot(1)
     volume.discard_after(1)
     volume.prune({1})
+    assert not (volume.path / "snapshots" / "index").exists()
     assert volume.snapshot(1).files == 2
     volume.verify(2)
 
@@ -211,6 +212,7 @@ def test_a_file_that_holds_the_bytes_of_a_tree_hides_nothing_from_pruning(volume
     volume.snapshot(1)
     volume.prune({2})
     volume.verify(2)
+    assert len(volume.read_file("workspace/z/precious", 2)) == 5000
 
 
 def test_verify_tells_damage(volume: Volume) -> None:
