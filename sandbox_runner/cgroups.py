@@ -173,7 +173,7 @@ class CgroupParents:
         group = self.named(name)
         try:
             for path in group.paths:
-                path.mkdir(mode=0o755)
+                path.mkdir(mode=0o755, parents=True)
         except OSError:
             group.remove()
             raise
@@ -181,6 +181,12 @@ class CgroupParents:
 
     def named(self, name: str) -> SandboxCgroup:
         return SandboxCgroup(self.version, {key: parent / name for key, parent in self.parents.items()})
+
+    def remove(self) -> None:
+        """Remove our folders, where no sandbox is left in them."""
+        for parent in set(self.parents.values()):
+            with contextlib.suppress(OSError):
+                parent.rmdir()
 
     def names(self) -> set[str]:
         """Of the groups that exist."""
