@@ -110,6 +110,8 @@ class BubblewrapBackend:
     async def close(self) -> None:
         await asyncio.gather(*(sandbox.stop() for sandbox in list(self._sandboxes.values())))
         await self._spawner.close()
+        if self._cgroups is not None:
+            self._cgroups.remove()
 
     def _prepared(self) -> _Host:
         if self._host is None:
@@ -131,7 +133,8 @@ class BubblewrapBackend:
         if launch.sandbox_id in self._sandboxes:
             raise SandboxUnavailable(f"sandbox {launch.sandbox_id} is running already")
         async with contextlib.AsyncExitStack() as undo:
-            record = self._records.intend(launch.sandbox_id)
+            planned = self._cgroups.named(launch.sandbox_id) if self._cgroups is not None else None
+            record = self._records.intend(launch.sandbox_id, planned)
             undo.callback(self._records.forget, launch.sandbox_id)
             group = self._group(launch, undo)
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -29,7 +29,7 @@ class BubblewrapBinary:
 def find(explicit: Path | None = None) -> tuple[BubblewrapBinary | None, str]:
     """The first that runs and is new enough, else None and why. With ``explicit``, only that one."""
     problems = []
-    for path, folders in [(explicit, ())] if explicit else _candidates():
+    for path, folders in [(explicit, _needed(explicit))] if explicit else _candidates():
         try:
             run = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, env={}, check=True)
         except (OSError, subprocess.SubprocessError) as error:
@@ -41,6 +41,10 @@ def find(explicit: Path | None = None) -> tuple[BubblewrapBinary | None, str]:
             return BubblewrapBinary(path, version, folders), ""
         problems.append(f"{path} is version {run.stdout.strip()!r}, older than 0.8")
     return None, "; ".join(problems) or "there is no bubblewrap on this machine"
+
+
+def _needed(path: Path) -> tuple[Path, ...]:
+    return () if Path("/usr") in path.parents else (path.parent,)
 
 
 def _candidates() -> Iterator[tuple[Path, tuple[Path, ...]]]:

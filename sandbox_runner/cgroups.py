@@ -20,6 +20,8 @@ from pathlib import Path
 from agent.sandbox import SandboxLimits
 
 _PERIOD_US = 100_000
+BUBBLEWRAP_PROCESSES = 2
+"""Of bubblewrap's own, beside what a sandbox may have."""
 _V1_CONTROLLERS = ("memory", "pids", "cpu", "freezer")
 _V2_CONTROLLERS = ("memory", "pids", "cpu")
 
@@ -47,12 +49,12 @@ class SandboxCgroup:
         if self.version == 2:
             self._set("memory", "memory.max", memory)
             self._set("memory", "memory.swap.max", 0, required=False)
-            self._set("pids", "pids.max", limits.processes)
+            self._set("pids", "pids.max", limits.processes + BUBBLEWRAP_PROCESSES)
             self._set("cpu", "cpu.max", f"{quota} {_PERIOD_US}")
         else:
             self._set("memory", "memory.limit_in_bytes", memory)
             self._set("memory", "memory.memsw.limit_in_bytes", memory, required=False)
-            self._set("pids", "pids.max", limits.processes)
+            self._set("pids", "pids.max", limits.processes + BUBBLEWRAP_PROCESSES)
             self._set("cpu", "cpu.cfs_period_us", _PERIOD_US)
             self._set("cpu", "cpu.cfs_quota_us", quota)
 
@@ -171,7 +173,7 @@ class CgroupParents:
         group = self.named(name)
         try:
             for path in group.paths:
-                path.mkdir(mode=0o755)
+                path.mkdir(mode=0o755, parents=True)
         except OSError:
             group.remove()
             raise
@@ -179,6 +181,12 @@ class CgroupParents:
 
     def named(self, name: str) -> SandboxCgroup:
         return SandboxCgroup(self.version, {key: parent / name for key, parent in self.parents.items()})
+
+    def remove(self) -> None:
+        """Remove our folders, where no sandbox is left in them."""
+        for parent in set(self.parents.values()):
+            with contextlib.suppress(OSError):
+                parent.rmdir()
 
     def names(self) -> set[str]:
         """Of the groups that exist."""
@@ -294,7 +302,9 @@ def _own_groups(proc: Path) -> dict[str, tuple[Path, Path]]:
     """Controller (``""``: version 2) → its mount point and this process's group below it. See cgroups(7)."""
     mounts: dict[str, tuple[Path, str]] = {}
     for line in (proc / "mountinfo").read_text().splitlines():
-        fields, _, rest = line.partition(" - ")
+        fields, separator, rest = line.partition(" - ")
+        if not separator:
+            continue
         kind, _, options = rest.split(" ", 2)
         root, mount = fields.split(" ")[3:5]
         if kind == "cgroup2":

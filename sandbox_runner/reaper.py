@@ -11,10 +11,12 @@ import json
 import os
 import select
 import signal
+import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from sandbox_runner.cgroups import CgroupParents
+from sandbox_runner.cgroups import CgroupParents, SandboxCgroup
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -32,7 +34,16 @@ class Process:
 class Record:
     sandbox_id: str
     boot_id: str
-    processes: tuple[Process, ...] = field(default_factory=tuple)
+    processes: tuple[Process, ...] = ()
+    cgroup_version: int = 0
+    cgroup_folders: Mapping[str, str] = field(default_factory=dict)
+    """Controller → folder: a later manager may itself be in another group, and would look elsewhere."""
+
+    @property
+    def group(self) -> SandboxCgroup | None:
+        if not self.cgroup_folders:
+            return None
+        return SandboxCgroup(self.cgroup_version, {key: Path(path) for key, path in self.cgroup_folders.items()})
 
 
 class Records:
@@ -42,8 +53,10 @@ class Records:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
-    def intend(self, sandbox_id: str) -> Record:
-        record = Record(sandbox_id, _boot_id())
+    def intend(self, sandbox_id: str, group: SandboxCgroup | None = None) -> Record:
+        version = group.version if group is not None else 0
+        folders = {key: str(path) for key, path in group.folders.items()} if group is not None else {}
+        record = Record(sandbox_id, _boot_id(), (), version, folders)
         self._write(record)
         return record
 
@@ -61,7 +74,9 @@ class Records:
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
                 raw = json.loads(path.read_text())
                 processes = tuple(Process(int(each["pid"]), int(each["start_ticks"])) for each in raw["processes"])
-                found.append(Record(str(raw["sandbox_id"]), str(raw["boot_id"]), processes))
+                folders = {str(key): str(folder) for key, folder in raw["cgroup_folders"].items()}
+                version = int(raw["cgroup_version"])
+                found.append(Record(str(raw["sandbox_id"]), str(raw["boot_id"]), processes, version, folders))
         return found
 
     def _path(self, sandbox_id: str) -> Path:
@@ -95,14 +110,30 @@ def reap(records: Records, cgroups: CgroupParents | None, timeout: float = 5.0) 
         if record.boot_id == _boot_id():
             for process in record.processes:
                 _end(process, timeout)
+            if record.group is not None:
+                _empty(record.sandbox_id, record.group, timeout)
+                _remove_folders_of_another_group(record.group, cgroups)
     if cgroups is not None:
         for name in names:
-            group = cgroups.named(name)
-            if not (group.kill(timeout) and group.remove()):
-                raise OSError(f"cannot empty the control group of sandbox {name}")
+            _empty(name, cgroups.named(name), timeout)
     for sandbox_id in left:
         records.forget(sandbox_id)
     return sorted({*left, *names})
+
+
+def _empty(sandbox_id: str, group: SandboxCgroup, timeout: float) -> None:
+    until = time.monotonic() + timeout
+    while not (group.kill(timeout) and group.remove()):
+        if time.monotonic() > until:
+            raise OSError(f"cannot empty the control group of sandbox {sandbox_id}")
+        time.sleep(0.002)
+
+
+def _remove_folders_of_another_group(group: SandboxCgroup, cgroups: CgroupParents | None) -> None:
+    ours = set(cgroups.parents.values()) if cgroups is not None else set()
+    for parent in {path.parent for path in group.paths} - ours:
+        with contextlib.suppress(OSError):  # refused while in use
+            parent.rmdir()
 
 
 def _end(process: Process, timeout: float) -> None:

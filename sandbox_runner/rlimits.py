@@ -7,9 +7,7 @@ import resource
 from collections.abc import Sequence
 
 from agent.sandbox import SandboxLimits
-
-# Bubblewrap's own two processes.
-_OVERHEAD = 2
+from sandbox_runner.cgroups import BUBBLEWRAP_PROCESSES
 
 
 def rlimits(limits: SandboxLimits, *, own_uid: bool, memory_cgroup: bool) -> Sequence[tuple[int, int]]:
@@ -25,7 +23,7 @@ def rlimits(limits: SandboxLimits, *, own_uid: bool, memory_cgroup: bool) -> Seq
         (resource.RLIMIT_MEMLOCK, 8 << 20),
     ]
     if own_uid:
-        bounds.append((resource.RLIMIT_NPROC, limits.processes + _OVERHEAD))
+        bounds.append((resource.RLIMIT_NPROC, limits.processes + BUBBLEWRAP_PROCESSES))
     if not memory_cgroup:
         # Of each process. RLIMIT_AS would refuse programs that reserve much and use little (V8, Go, the JVM).
         bounds.append((resource.RLIMIT_DATA, limits.memory_mb << 20))

@@ -85,13 +85,16 @@ class SpawnerClient:
         }
         try:
             await _send(control, json.dumps(message).encode(), request.fds)
+        except BaseException as error:
+            self._spawning.pop(request.sandbox_id, None)
+            if isinstance(error, OSError):
+                raise SandboxUnavailable(f"cannot ask the spawner: {error}") from error
+            raise
+        try:
             return await asyncio.shield(answer)
         except asyncio.CancelledError:
-            answer.add_done_callback(_abandon)
+            await _abandon(answer)
             raise
-        except OSError as error:
-            self._spawning.pop(request.sandbox_id, None)
-            raise SandboxUnavailable(f"cannot ask the spawner: {error}") from error
 
     async def close(self) -> None:
         """End the spawner, and with it whatever it started."""
@@ -177,11 +180,12 @@ def _settle(future: asyncio.Future[int | None], value: int | None) -> None:
         future.set_result(value)
 
 
-def _abandon(answer: asyncio.Future[Child]) -> None:
+async def _abandon(answer: asyncio.Future[Child]) -> None:
     """Whoever asked has been cancelled: nobody else will ever stop that child."""
-    if not answer.cancelled() and answer.exception() is None:
-        child = answer.result()
+    with contextlib.suppress(SandboxUnavailable):
+        child = await asyncio.shield(answer)
         child.kill()
+        await asyncio.shield(child.exited)
         os.close(child.pidfd)
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from agent.sandbox import SandboxLimits
 from sandbox_runner.bubblewrap import BubblewrapBackend
+from sandbox_runner.cgroups import CgroupParents
 from sandbox_runner.reaper import identify
 from sandbox_runner.testing import shell
 
@@ -118,6 +119,22 @@ asyncio.run(main())
         await _until(lambda: not _of_this_test(tmp_path))
         backend.reap()
         assert _of_this_test(tmp_path) == []
+
+
+async def test_reaping_finds_a_group_that_another_manager_made_elsewhere(
+    backend: BubblewrapBackend, tmp_path: Path
+) -> None:
+    if backend._cgroups is None:
+        pytest.skip("no control group is writable here")
+    elsewhere = {name: path.parent / f"{path.name}-old" for name, path in backend._cgroups.parents.items()}
+    group = CgroupParents(backend._cgroups.version, elsewhere).create("lost")
+    process = subprocess.Popen(["sleep", "60"])
+    for path in group.procs:
+        Path(path).write_text(str(process.pid))
+    backend._records.intend("lost", group)
+    assert backend.reap() == ["lost"]
+    assert process.wait(5) == -signal.SIGKILL
+    assert not any(path.exists() for path in elsewhere.values())
 
 
 async def test_reaping_ends_what_is_recorded_and_nothing_else(backend: BubblewrapBackend, tmp_path: Path) -> None:

@@ -20,8 +20,9 @@ async def backend(tmp_path: Path) -> AsyncIterator[BubblewrapBackend]:
         await backend.close()
         pytest.skip(f"{probe.reason} {probe.remedy}")
     yield backend
+    left = backend.reap()
     await backend.close()
-    assert backend.reap() == [], "a test left something of a sandbox behind"
+    assert left == [], "a test left something of a sandbox behind"
 
 
 @pytest.fixture
