@@ -125,9 +125,9 @@ class TaskTable:
         for task in self.running():
             process = found.get(task.pid)
             # Children of the guest are settled by their reaping, which knows the exit code.
-            if process is None or process.started != task.process_started:
-                if task.shell is None and task.writer is None:
-                    self._finish(task, None)
+            gone = process is None or process.started != task.process_started
+            if gone and task.writer is None:
+                self._finish(task, None)
         new: list[Task] = []
         for roots in self._unknown_roots(found, idle_shells, busy_shells).values():
             leader = min(roots, key=lambda process: (process.pid != process.group, process.started, process.pid))
@@ -158,10 +158,8 @@ class TaskTable:
         for process in found.values():
             if process.pid in known or process.pid in idle or process.pid in busy:
                 continue
-            if process.parent in (own, 0) or process.parent in idle:
-                # A shell's fork that has not yet become its program still has the shell's group.
-                if process.group not in known_groups:
-                    roots.setdefault(process.group, []).append(process)
+            if process.group not in known_groups and (process.parent in (own, 0) or process.parent in idle):
+                roots.setdefault(process.group, []).append(process)
         return roots
 
     def reaped(self, pid: int, status: int) -> None:
