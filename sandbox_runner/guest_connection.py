@@ -19,7 +19,6 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from agent.sandbox import BackgroundTask, CommandResult, OutputListener, SandboxError, SandboxLost
 
 GUEST_FOLDER = Path(__file__).parent / "guest"
-PROCESS_TITLE = "nightporter: guest"
 PROTOCOL = 1
 MAX_FRAME = 2 << 20
 ANSWER_SECONDS = 30.0
@@ -41,10 +40,15 @@ class GuestRefused(SandboxError):
 
 
 def guest_arguments(
-    fd: int, *, folder: str = str(GUEST_FOLDER), workspace: str | None = None, processes: int | None = None
+    python: str,
+    fd: int,
+    *,
+    folder: str = str(GUEST_FOLDER),
+    workspace: str | None = None,
+    processes: int | None = None,
 ) -> list[str]:
-    """argv of the guest, to be executed by a Python ≥ 3.9 with this argv[0], its title in ``ps``."""
-    arguments = [PROCESS_TITLE, "-I", "-S", "-B", f"{folder}/__main__.py", "--fd", str(fd)]
+    """argv of the guest. ``python`` (≥ 3.9), ``folder`` (the guest's own) and ``workspace`` are paths where it runs."""
+    arguments = [python, "-I", "-S", "-B", f"{folder}/__main__.py", "--fd", str(fd)]
     if workspace is not None:
         arguments += ["--workspace", workspace]
     if processes is not None:

@@ -29,7 +29,6 @@ _ENVIRONMENT_STRING = 120 << 10
 """Linux takes at most 128 KiB a string."""
 
 _SHELL_OWN = frozenset(
-    # fmt: off
     (
         "_",
         "BASH",
@@ -65,13 +64,11 @@ _SHELL_OWN = frozenset(
         "MAILCHECK",
         "TMOUT",
     )
-    # fmt: on
 )
 _DEFAULT_VARIABLES = {"IFS": " \t\n", "PS1": "", "PS2": "> ", "PS4": "+ ", "HISTSIZE": "500", "HISTFILESIZE": "500"}
 _DEFAULT_OPTIONS = frozenset(("braceexpand", "hashall", "interactive-comments", "monitor"))
 _KEPT_OUT_OPTIONS = frozenset(("history", "noexec", "emacs", "vi", "privileged", "onecmd", "histexpand"))
 _DEFAULT_SHOPTS = frozenset(
-    # fmt: off
     (
         "checkwinsize",
         "cmdhist",
@@ -88,7 +85,6 @@ _DEFAULT_SHOPTS = frozenset(
         "promptvars",
         "sourcepath",
     )
-    # fmt: on
 )
 _KEPT_OUT_SHOPTS = frozenset(("login_shell", "restricted_shell"))
 _HIDDEN_BUILTINS = frozenset(("builtin", "."))
