@@ -383,7 +383,7 @@ class GuestConnection:
         elif not answer.ok and answer.error is not None:
             waiting.set_exception(GuestRefused(answer.error.code, answer.error.message))
         else:
-            waiting.cancel()
+            self._pending[answer.id] = waiting
             self._fail("the guest sent an answer without content")
 
     def _take_event(self, frame: dict[str, Any]) -> None:

@@ -255,20 +255,20 @@ class Guest:
 
     def _call_ended(self, terminal: Terminal, call: Call, ended: Ended) -> None:
         """A command is over. What it left running is looked at before its state is believed."""
-        new = self.look()
-        if not new:
-            self._settle_call(terminal, call, ended)
+        before = self.tasks.count_unknown(*self._shells_at_rest())
+        if not before:
+            self._settle_held(terminal, call, ended)
             return
-        before = len(processes.scan())
 
         def grown() -> None:
             if terminal.current is not call:
                 return
-            if len(processes.scan()) > before + _GROWTH:
+            if self.tasks.count_unknown(*self._shells_at_rest()) > before + _GROWTH:
                 self._watch.when_relieved(lambda: self._settle_held(terminal, call, ended), wait_for_verdict=True)
             else:
-                self._settle_call(terminal, call, ended)
+                self._settle_held(terminal, call, ended)
 
+        # By then what was just forked has become its program, too.
         self._loop.call_later(_GROWTH_S, grown)
 
     def _settle_held(self, terminal: Terminal, call: Call, ended: Ended) -> None:
@@ -373,13 +373,17 @@ class Guest:
 
     def look(self) -> list[Task]:
         """Look for tasks nobody announced."""
+        return self.tasks.look(*self._shells_at_rest())
+
+    def _shells_at_rest(self) -> tuple[set[int], set[int]]:
+        """Shells that run nothing in the foreground, and those that do."""
         idle: set[int] = set()
         busy: set[int] = set()
         for terminal in self.terminals.values():
             if terminal.shell is not None:
                 at_rest = terminal.current is None or terminal.shell.reported
                 (idle if at_rest else busy).add(terminal.shell.pid)
-        return self.tasks.look(idle, busy)
+        return idle, busy
 
     def _task_ended(self, task: Task) -> None:
         self._connection.send_event({"event": "task_ended", "task": task.record()})

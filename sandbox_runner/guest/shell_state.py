@@ -139,7 +139,7 @@ def _variables(text: str, base: dict[str, str]) -> tuple[dict[str, dict[str, Val
     for name, (flags, value) in read_declarations(text).items():
         if "x" in flags:
             exported.add(name)
-            if flags == "x" and value == base.get(name, ""):
+            if flags == "x" and name in base and base[name] == value:
                 continue
         if _is_own(name) or (not flags and _DEFAULT_VARIABLES.get(name) == value):
             continue
@@ -196,7 +196,9 @@ def _assignment(name: str, variable: dict[str, Any], notes: list[str]) -> str | 
         return None
     if isinstance(value, dict):
         elements = " ".join(f"[{key if 'a' in flags else quote(key)}]={quote(item)}" for key, item in value.items())
-        return f"{declare}{name}=({elements})"
+        # The parser takes a compound value only in a plain assignment here; read-only comes after it.
+        readonly = f"; \\builtin declare -gr {name}" if "r" in flags else ""
+        return f"\\builtin declare -g{kept.replace('r', '')} {name}; {name}=({elements}){readonly}"
     return f"{declare}{name}={quote(value)}"
 
 

@@ -119,6 +119,12 @@ class TaskTable:
     def log_path(self, number: int) -> str:
         return os.path.join(self._folder, f"{number}.log")
 
+    def count_unknown(self, idle_shells: set[int], busy_shells: set[int]) -> int:
+        """How many processes belong to a task that was not looked at yet."""
+        found = processes.scan()
+        roots = self._unknown_roots(found, idle_shells, busy_shells)
+        return sum(len(processes.tree(process.pid, found)) for group in roots.values() for process in group)
+
     def look(self, idle_shells: set[int], busy_shells: set[int]) -> list[Task]:
         """Find tasks that nobody announced; the new ones. Ends those whose process is gone."""
         found = processes.scan()
