@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-
 DOUBLE_FORK = r"""python3 -c '
 import os
 if os.fork(): os._exit(0)
