@@ -5,9 +5,9 @@ import sys
 
 # Isolated mode leaves the folder of the program off the path; appended, it can shadow nothing of the library.
 sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-__package__ = "guest"  # noqa: A001 - the relative import below needs a package, and -m needs runpy (5 ms)
+__package__ = "guest"
 
-from .main import main  # noqa: E402
+from .main import main
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

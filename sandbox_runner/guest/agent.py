@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import secrets
+import signal
 import sys
 
 from . import processes, restoring
@@ -37,7 +38,7 @@ _PRESSURE_NOTE = (
 _MEMORY_NOTE = "exit 137 is SIGKILL: most likely the memory limit"
 
 
-class BadRequest(ValueError):  # noqa: N818
+class BadRequest(ValueError):
     """The host asked for something that is not in the protocol."""
 
 
@@ -84,10 +85,8 @@ class Guest:
             shell = terminal.detach_shell()
             if shell is not None:
                 shell.close()
-        try:
+        with contextlib.suppress(OSError):
             os.rmdir(self._runtime)
-        except OSError:
-            pass
         self._loop.stop()
 
     # The host's requests ------------------------------------------------------------------------------------------
@@ -143,8 +142,6 @@ class Guest:
             answer({"unknown": True})
 
     def _interrupt(self, frame: dict[str, Any], answer: Answer) -> None:
-        import signal
-
         terminal = self.terminals.get(_string(frame, "terminal", 64, "main"))
         call = terminal.current if terminal else None
         if terminal is None or call is None or terminal.shell is None:
@@ -258,20 +255,20 @@ class Guest:
 
     def _call_ended(self, terminal: Terminal, call: Call, ended: Ended) -> None:
         """A command is over. What it left running is looked at before its state is believed."""
-        new = self.look()
-        if not new:
-            self._settle_call(terminal, call, ended)
+        before = self.tasks.count_unknown(*self._shells_at_rest())
+        if not before:
+            self._settle_held(terminal, call, ended)
             return
-        before = len(processes.scan())
 
         def grown() -> None:
             if terminal.current is not call:
                 return
-            if len(processes.scan()) > before + _GROWTH:
+            if self.tasks.count_unknown(*self._shells_at_rest()) > before + _GROWTH:
                 self._watch.when_relieved(lambda: self._settle_held(terminal, call, ended), wait_for_verdict=True)
             else:
-                self._settle_call(terminal, call, ended)
+                self._settle_held(terminal, call, ended)
 
+        # By then what was just forked has become its program, too.
         self._loop.call_later(_GROWTH_S, grown)
 
     def _settle_held(self, terminal: Terminal, call: Call, ended: Ended) -> None:
@@ -298,7 +295,15 @@ class Guest:
         self._give(terminal, call, "interrupted" if call.interrupted else "exited", ended.code, notes)
         terminal.proceed()
 
-    def _give(self, terminal: Terminal, call: Call, status: str, code: int | None, notes: list[str], task: int | None = None) -> None:
+    def _give(
+        self,
+        terminal: Terminal,
+        call: Call,
+        status: str,
+        code: int | None,
+        notes: list[str],
+        task: int | None = None,
+    ) -> None:
         if call.live is not None:
             call.live.flush()
             call.live = None
@@ -317,7 +322,9 @@ class Guest:
             "state_digest": self._publisher.digest if status != "running" else None,
             "notes": call.notes + notes,
         }
-        self._results.settle(call, _fit(result, call.token))
+        if terminal.shell is not None:
+            result["output"] = _without_own_lines(text, call.token, terminal.shell.command_path)
+        self._results.settle(call, _fit(result))
 
     def _call_timed_out(self, terminal: Terminal, call: Call) -> None:
         """The command goes on as a task, with the shell that it holds; the terminal gets a new one."""
@@ -366,13 +373,17 @@ class Guest:
 
     def look(self) -> list[Task]:
         """Look for tasks nobody announced."""
+        return self.tasks.look(*self._shells_at_rest())
+
+    def _shells_at_rest(self) -> tuple[set[int], set[int]]:
+        """Shells that run nothing in the foreground, and those that do."""
         idle: set[int] = set()
         busy: set[int] = set()
         for terminal in self.terminals.values():
             if terminal.shell is not None:
-                ours = terminal.current is None or terminal.shell.foreground() == terminal.shell.pid and terminal.shell.reported
-                (idle if ours else busy).add(terminal.shell.pid)
-        return self.tasks.look(idle, busy)
+                at_rest = terminal.current is None or terminal.shell.reported
+                (idle if at_rest else busy).add(terminal.shell.pid)
+        return idle, busy
 
     def _task_ended(self, task: Task) -> None:
         self._connection.send_event({"event": "task_ended", "task": task.record()})
@@ -437,18 +448,22 @@ class Guest:
 def _private_folder(base: dict[str, str]) -> str:
     """A private folder for what the guest and its shells tell each other."""
     parent = base.get("TMPDIR", "/tmp")
-    folder = os.path.join(parent if os.path.isdir(parent) else "/tmp", f".nightporter-{secrets.token_hex(6)}")
+    folder = os.path.join(parent if os.path.isdir(parent) else "/tmp", f".nightporter-{os.urandom(6).hex()}")
     os.mkdir(folder, 0o700)
     return folder
 
 
-def _fit(result: dict[str, Any], token: str) -> dict[str, Any]:
-    """Within a frame (control characters take six bytes each), and without a trace of the guest's own lines."""
-    text = result["output"]
+def _without_own_lines(text: str, token: str, command_path: str) -> str:
+    """Under ``set -x`` bash shows the lines that the guest types as well."""
+    first, newline, rest = text.partition("\n")
+    if newline and first.endswith(f" . {command_path}"):
+        text = rest
     traced = text.find(token)
-    if traced >= 0:
-        text = text[: text.rfind("\n", 0, traced) + 1]
-    result["output"] = text
+    return text if traced < 0 else text[: text.rfind("\n", 0, traced) + 1]
+
+
+def _fit(result: dict[str, Any]) -> dict[str, Any]:
+    """Within a frame: a control character takes six bytes there."""
     while len(encode(result)) > MAX_FRAME - 4096:
         text = result["output"]
         quarter = len(text) // 4

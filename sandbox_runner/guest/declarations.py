@@ -9,9 +9,7 @@ import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Union
-
-    Value = Union[str, dict[str, str], None]
+    Value = str | dict[str, str] | None
 
 _STATEMENT = re.compile(r"declare -([A-Za-z-]+) ([A-Za-z_][A-Za-z0-9_]*)(=?)")
 _NEXT_STATEMENT = re.compile(r"^declare -", re.MULTILINE)
@@ -26,7 +24,7 @@ _ANSI_ESCAPE = re.compile(
 _ANSI_LETTERS = {"a": 7, "b": 8, "e": 27, "E": 27, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11}
 
 
-class Malformed(ValueError):  # noqa: N818
+class Malformed(ValueError):
     """The text is not what bash prints."""
 
 

@@ -11,6 +11,7 @@ from .agent import Guest
 from .loop import Loop
 from .spawn import prepare_oom_adjustment
 
+_TITLE = b"nightporter: guest"
 _PR_SET_DUMPABLE = 4
 _PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
@@ -28,7 +29,17 @@ _BASE_DEFAULTS = {
 }
 
 
+def _show_title(title: bytes) -> None:
+    """In ``ps``, over the memory of the arguments. (An argv[0] of that name would make Python lose its library.)"""
+    with open("/proc/self/stat", "rb") as file:
+        fields = file.read().rpartition(b")")[2].split()
+    start, end = int(fields[45]), int(fields[46])
+    if 0 < start < end:
+        ctypes.memmove(start, title.ljust(end - start, b"\0")[: end - start - 1] + b"\0", end - start)
+
+
 def _harden() -> None:
+    _show_title(_TITLE)
     prepare_oom_adjustment()
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_NAME, b"nightporter", 0, 0, 0)

@@ -20,9 +20,7 @@ _NEAR = 0.9
 class PressureWatch:
     """Looks four times a second while anything runs; ``relieve`` after two seconds near ``limit`` (0: none)."""
 
-    def __init__(
-        self, loop: Loop, limit: int, is_active: Callable[[], bool], relieve: Callable[[], None]
-    ) -> None:
+    def __init__(self, loop: Loop, limit: int, is_active: Callable[[], bool], relieve: Callable[[], None]) -> None:
         self._loop = loop
         self._limit = limit
         self._is_active = is_active

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import resource
-import shutil
 
 from . import state_file
 from .loop import Loop, Timer
@@ -131,6 +130,11 @@ def _check(guest: Guest, terminal: Terminal, gathering: _Gathering) -> Callable[
     return ready
 
 
+def _is_program(name: str, path: str, cwd: str) -> bool:
+    places = [cwd] if "/" in name else path.split(":")
+    return any(os.access(os.path.join(place, name), os.X_OK) for place in places)
+
+
 def _restore_task(guest: Guest, record: dict[str, Any], notes: list[str]) -> None:
     title = f"task {record['task']} ({' '.join(record['argv'])[:120]})"
     if record["policy"] != "restart":
@@ -139,7 +143,7 @@ def _restore_task(guest: Guest, record: dict[str, Any], notes: list[str]) -> Non
         return
     cwd = guest.folder_for(record["cwd"], notes, title)
     program = record["argv"][0]
-    if shutil.which(program, path=record["environment"].get("PATH", guest.base.get("PATH"))) is None:
+    if not _is_program(program, record["environment"].get("PATH", guest.base.get("PATH", "")), cwd):
         notes.append(f"{title} was not restarted: the program {program} is gone")
         return
     task = Task(record["task"], record["argv"], cwd, record["environment"], "restart")

@@ -29,7 +29,9 @@ _VALUE = re.compile(
     r"|(?i:authorization:\s*(?:bearer|basic|token)\s+[A-Za-z0-9])"
 )
 _ASSIGNED = re.compile(r"\b([A-Za-z_][A-Za-z0-9_]*)=(?:\"(?!\$)[^\"]|'[^']|[^\s\"'$;&|)])")
-_OPTION = re.compile(r"--?(?:password|passwd|token|secret|api[-_]?key|access[-_]?key)(?:=|\s+)(?![\s$-])\S", re.IGNORECASE)
+_OPTION = re.compile(
+    r"--?(?:password|passwd|token|secret|api[-_]?key|access[-_]?key)(?:=|\s+)(?![\s$-])\S", re.IGNORECASE
+)
 
 
 def is_secret_name(name: str) -> bool:

@@ -6,9 +6,8 @@ FIFO (status and state). A command never sees the token, so nothing that it prin
 
 from __future__ import annotations
 
+import contextlib
 import os
-import secrets
-import shutil
 import signal
 import termios
 
@@ -52,7 +51,7 @@ class Shell:
         self._folder = folder
         self.on_report = on_report
         self.on_exit = on_exit
-        self.start_token = secrets.token_hex(12)
+        self.start_token = os.urandom(12).hex()
         self.ready = False
         self.ended = False
         self.notes: list[str] = []
@@ -97,16 +96,18 @@ class Shell:
         self._make_files()
         self._write("begin", scripts.begin_script(history_entry))
         self._write("command", command)
-        try:
+        with contextlib.suppress(termios.error):
             termios.tcsetattr(self._master, termios.TCSANOW, self._settings)  # type: ignore[arg-type]
-        except termios.error:
-            pass
         self._token, self._sink, self._phase, self._carry = token, sink, "begin", b""
         self._report.clear()
         self._dump, self.reported = None, False
         lines = scripts.call_lines(self._path("begin"), self._path("command"), self._path("dump"), token)
         self._type(lines)
         self._check = self._loop.call_later(_CHECK_S, self._check_files)
+
+    @property
+    def command_path(self) -> str:
+        return self._path("command")
 
     def foreground(self) -> int:
         """The process group that has the terminal; the shell's own pid when it runs nothing."""
@@ -119,10 +120,8 @@ class Shell:
         """As Ctrl-C: the foreground group gets it and, with SIGINT, the shell, which then gives up the whole line."""
         group = self.foreground()
         if group > 1 and group != self.pid:
-            try:
+            with contextlib.suppress(OSError):
                 os.killpg(group, number)
-            except OSError:
-                pass
         if number == signal.SIGINT or group == self.pid:
             send_signal(self.pid, number)
 
@@ -175,7 +174,7 @@ class Shell:
             except OSError:
                 pass
         self._close_files()
-        os.makedirs(self._folder, mode=0o700)
+        os.makedirs(self._folder, mode=0o700, exist_ok=True)
         os.mkfifo(path, 0o600)
         self._fifo = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._write("dump", scripts.dump_script(path, self._path("names")))
@@ -187,7 +186,11 @@ class Shell:
             self._loop.remove_reader(self._fifo)
             os.close(self._fifo)
             self._fifo = -1
-        shutil.rmtree(self._folder, ignore_errors=True)
+        for name in ("begin", "command", "dump", "names", "report", "start"):
+            with contextlib.suppress(OSError):
+                os.unlink(self._path(name))
+        with contextlib.suppress(OSError):
+            os.rmdir(self._folder)
 
     def _check_files(self) -> None:
         if self.reported or self.ended or self._master < 0:
@@ -299,5 +302,3 @@ class Shell:
         self._sink = None
         self.on_report(self._token, self._dump)
         return True
-
-

@@ -51,19 +51,22 @@ def dump_script(fifo: str, names: str) -> str:
     return rf"""{{ __np_status=$?; __np_flags=$-; \builtin set +x; }} 2>/dev/null
 if [[ ${{__np_last-}} != "$1" ]]; then
 __np_last=$1
+case $__np_flags in (*T*) \builtin trap -p DEBUG >|{quote(names)}; \builtin trap - DEBUG; \builtin set +T
+__np_debug="$(<{quote(names)})";; (*) __np_debug=;; esac
 \builtin printf '\036np:end:%s\036' "$1" >/dev/tty
-\builtin declare -F >|{quote(names)}
+\builtin declare -F >|{quote(names)} || \builtin true
 \builtin mapfile -t __np_names <{quote(names)}
 {{ \builtin printf '\0start:%s\0status\0%s\0flags\0%s\0cwd\0%s' "$1" "$__np_status" "$__np_flags" "$PWD"
 {section}umask; \builtin umask
-{section}options; \builtin set +o || \builtin true
+{section}options; \builtin set +o
 {section}shopt; \builtin shopt -p || \builtin true
-{section}traps; \builtin trap -p
+{section}traps; \builtin trap -p; \builtin printf '%s\n' "$__np_debug"
 {section}aliases; \builtin declare -p BASH_ALIASES
 for __np_name in "${{__np_names[@]}}"; do {section}"f:$__np_name"; \builtin declare -f "${{__np_name##* }}"; done
 {section}variables; \builtin declare -p
 \builtin printf '\0end:%s\0' "$1"; }} >|{quote(fifo)} 2>/dev/null
 \builtin unset -v __np_names __np_name
+case $__np_flags in (*T*) \builtin set -T; \builtin eval "$__np_debug";; esac
 fi
 {_KEEP_STATUS}"""
 

@@ -29,16 +29,62 @@ _ENVIRONMENT_STRING = 120 << 10
 """Linux takes at most 128 KiB a string."""
 
 _SHELL_OWN = frozenset(
-    """_ BASH BASHOPTS BASHPID COLUMNS COMPREPLY DIRSTACK EPOCHREALTIME EPOCHSECONDS EUID FUNCNAME GROUPS HISTCMD
-    HOSTNAME HOSTTYPE LINENO LINES MACHTYPE OPTERR OPTIND OSTYPE PIPESTATUS PPID PWD RANDOM SECONDS SHELLOPTS SHLVL
-    SRANDOM UID HISTFILE MAILCHECK TMOUT""".split()
+    (
+        "_",
+        "BASH",
+        "BASHOPTS",
+        "BASHPID",
+        "COLUMNS",
+        "COMPREPLY",
+        "DIRSTACK",
+        "EPOCHREALTIME",
+        "EPOCHSECONDS",
+        "EUID",
+        "FUNCNAME",
+        "GROUPS",
+        "HISTCMD",
+        "HOSTNAME",
+        "HOSTTYPE",
+        "LINENO",
+        "LINES",
+        "MACHTYPE",
+        "OPTERR",
+        "OPTIND",
+        "OSTYPE",
+        "PIPESTATUS",
+        "PPID",
+        "PWD",
+        "RANDOM",
+        "SECONDS",
+        "SHELLOPTS",
+        "SHLVL",
+        "SRANDOM",
+        "UID",
+        "HISTFILE",
+        "MAILCHECK",
+        "TMOUT",
+    )
 )
 _DEFAULT_VARIABLES = {"IFS": " \t\n", "PS1": "", "PS2": "> ", "PS4": "+ ", "HISTSIZE": "500", "HISTFILESIZE": "500"}
 _DEFAULT_OPTIONS = frozenset(("braceexpand", "hashall", "interactive-comments", "monitor"))
 _KEPT_OUT_OPTIONS = frozenset(("history", "noexec", "emacs", "vi", "privileged", "onecmd", "histexpand"))
 _DEFAULT_SHOPTS = frozenset(
-    """checkwinsize cmdhist complete_fullquote expand_aliases extquote force_fignore globasciiranges globskipdots
-    hostcomplete interactive_comments patsub_replacement progcomp promptvars sourcepath""".split()
+    (
+        "checkwinsize",
+        "cmdhist",
+        "complete_fullquote",
+        "expand_aliases",
+        "extquote",
+        "force_fignore",
+        "globasciiranges",
+        "globskipdots",
+        "hostcomplete",
+        "interactive_comments",
+        "patsub_replacement",
+        "progcomp",
+        "promptvars",
+        "sourcepath",
+    )
 )
 _KEPT_OUT_SHOPTS = frozenset(("login_shell", "restricted_shell"))
 _HIDDEN_BUILTINS = frozenset(("builtin", "."))
@@ -67,6 +113,7 @@ class Dump:
         flags = sections.get("flags", "")
         options = read_switches(sections.get("options", ""), "-o")
         options["xtrace"] = "x" in flags  # switched off while dumping
+        options["functrace"] = "T" in flags
         variables, unset = _variables(sections.get("variables", ""), base_environment)
         aliases = read_declarations(sections.get("aliases", "")).get("BASH_ALIASES", ("", {}))[1]
         return {
@@ -92,9 +139,9 @@ def _variables(text: str, base: dict[str, str]) -> tuple[dict[str, dict[str, Val
     for name, (flags, value) in read_declarations(text).items():
         if "x" in flags:
             exported.add(name)
-            if flags == "x" and value == base.get(name, ""):
+            if flags == "x" and name in base and base[name] == value:
                 continue
-        if _is_own(name) or _DEFAULT_VARIABLES.get(name) == value and not flags:
+        if _is_own(name) or (not flags and _DEFAULT_VARIABLES.get(name) == value):
             continue
         variables[name] = {"flags": "".join(sorted(flags)), "value": value}
     unset = sorted(name for name in base if NAME.match(name) and name not in exported and not _is_own(name))
@@ -149,7 +196,9 @@ def _assignment(name: str, variable: dict[str, Any], notes: list[str]) -> str | 
         return None
     if isinstance(value, dict):
         elements = " ".join(f"[{key if 'a' in flags else quote(key)}]={quote(item)}" for key, item in value.items())
-        return f"{declare}{name}=({elements})"
+        # The parser takes a compound value only in a plain assignment here; read-only comes after it.
+        readonly = f"; \\builtin declare -gr {name}" if "r" in flags else ""
+        return f"\\builtin declare -g{kept.replace('r', '')} {name}; {name}=({elements}){readonly}"
     return f"{declare}{name}={quote(value)}"
 
 
@@ -157,6 +206,8 @@ def restore_script(state: State | None, dump_path: str, token: str, history: lis
     """The start file of a shell; it ends with a dump, which proves that the shell is there. And notes."""
     notes: list[str] = []
     lines = [START]
+    if state is None:
+        lines.append("\\builtin shopt -u extglob\n")
     lines += [f"\\builtin history -s -- {quote(entry)}\n" for entry in history]
     if state is not None:
         lines += [line + " 2>/dev/null\n" for line in _restoring(state, notes)]
@@ -167,10 +218,13 @@ def restore_script(state: State | None, dump_path: str, token: str, history: lis
 def _restoring(state: State, notes: list[str]) -> list[str]:
     # ``-x`` of all functions comes with the way they were handed over.
     lines = [
-        f"\\builtin export -fn {quote(name)}" for name, function in state["functions"].items() if not function["exported"]
+        f"\\builtin export -fn {quote(name)}"
+        for name, function in state["functions"].items()
+        if not function["exported"]
     ]
     lines += [f"\\builtin unset -v {name}" for name in state["unset"]]
-    writable, readonly = [], []
+    writable: list[str] = []
+    readonly: list[str] = []
     for name, variable in state["variables"].items():
         line = _assignment(name, variable, notes)
         if line is not None:
@@ -249,7 +303,8 @@ def checked(raw: object) -> tuple[State, list[str]]:
     umask, cwd, unset = source.get("umask", ""), source.get("cwd", ""), source.get("unset", [])
     state["umask"] = umask if isinstance(umask, str) and re.match(r"[0-7]{3,4}\Z", umask) else ""
     state["cwd"] = cwd if isinstance(cwd, str) and _text(cwd, 4096) and cwd.startswith("/") else ""
-    state["unset"] = [name for name in unset if isinstance(name, str) and NAME.match(name)] if isinstance(unset, list) else []
+    names = unset if isinstance(unset, list) else []
+    state["unset"] = [name for name in names if isinstance(name, str) and NAME.match(name)]
     for key in ("history", "not_kept"):
         value = source.get(key, [])
         state[key] = [item for item in value if _text(item)][-200:] if isinstance(value, list) else []

@@ -24,7 +24,7 @@ CURRENT = "session_state.json"
 PREVIOUS = "session_state.previous.json"
 
 
-class Refused(ValueError):  # noqa: N818
+class Refused(ValueError):
     """The file is not one the guest wrote; the text says why."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 HALF_BYTES = 5 << 20
@@ -31,10 +32,8 @@ class TaskLog:
 
     def _rotate(self) -> None:
         self.close()
-        try:
+        with contextlib.suppress(OSError):
             os.replace(self.path, self.path + ".1")
-        except OSError:
-            pass
         self._open()
 
     def _open(self) -> None:

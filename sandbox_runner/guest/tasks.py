@@ -119,15 +119,21 @@ class TaskTable:
     def log_path(self, number: int) -> str:
         return os.path.join(self._folder, f"{number}.log")
 
+    def count_unknown(self, idle_shells: set[int], busy_shells: set[int]) -> int:
+        """How many processes belong to a task that was not looked at yet."""
+        found = processes.scan()
+        roots = self._unknown_roots(found, idle_shells, busy_shells)
+        return sum(len(processes.tree(process.pid, found)) for group in roots.values() for process in group)
+
     def look(self, idle_shells: set[int], busy_shells: set[int]) -> list[Task]:
         """Find tasks that nobody announced; the new ones. Ends those whose process is gone."""
         found = processes.scan()
         for task in self.running():
             process = found.get(task.pid)
             # Children of the guest are settled by their reaping, which knows the exit code.
-            if process is None or process.started != task.process_started:
-                if task.shell is None and task.writer is None:
-                    self._finish(task, None)
+            gone = process is None or process.started != task.process_started
+            if gone and task.writer is None:
+                self._finish(task, None)
         new: list[Task] = []
         for roots in self._unknown_roots(found, idle_shells, busy_shells).values():
             leader = min(roots, key=lambda process: (process.pid != process.group, process.started, process.pid))
@@ -158,10 +164,8 @@ class TaskTable:
         for process in found.values():
             if process.pid in known or process.pid in idle or process.pid in busy:
                 continue
-            if process.parent in (own, 0) or process.parent in idle:
-                # A shell's fork that has not yet become its program still has the shell's group.
-                if process.group not in known_groups:
-                    roots.setdefault(process.group, []).append(process)
+            if process.group not in known_groups and (process.parent in (own, 0) or process.parent in idle):
+                roots.setdefault(process.group, []).append(process)
         return roots
 
     def reaped(self, pid: int, status: int) -> None:

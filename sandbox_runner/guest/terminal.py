@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import re
-import secrets
 import time
 from collections import deque
 
@@ -36,7 +36,7 @@ class Call:
         self.command = command
         self.terminal = terminal
         self.timeout_s = timeout_s
-        self.token = secrets.token_hex(12)
+        self.token = os.urandom(12).hex()
         self.output = CappedOutput(output_bytes)
         self.live: LiveOutput | None = None
         self.log: Callable[[bytes], None] | None = None
