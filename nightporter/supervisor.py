@@ -89,9 +89,11 @@ class Supervisor:
     def run(self) -> int:
         """Watch until told to stop, stop everything, and return the exit code."""
         code: int | None = None
-        while not self._stop_asked and code is None:
+        while not self._stop_asked:
             self._wait(self._next_due())
             code = self._reap()
+            if code is not None:
+                break
             self._read_notes()
             self._restart_due()
             self._tell_ready()
@@ -146,11 +148,11 @@ class Supervisor:
             if child is None:
                 continue
             code = os.waitstatus_to_exitcode(status)
-            self._buried(child, code, restart=restart)
-            if restart and code == MISCONFIGURED and not child.was_ready:
-                fatal = MISCONFIGURED
+            hopeless = restart and code == MISCONFIGURED and not child.was_ready
+            fatal = MISCONFIGURED if hopeless else fatal
+            self._bury(child, code, restart=restart and not hopeless)
 
-    def _buried(self, child: Child, code: int, *, restart: bool) -> None:
+    def _bury(self, child: Child, code: int, *, restart: bool) -> None:
         child.pid, child.ready = None, False
         if child.note is not None:
             os.close(child.note)

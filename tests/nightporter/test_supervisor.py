@@ -60,6 +60,7 @@ def test_who_connects_while_the_gateway_is_down_waits_and_is_served(tmp_path: Pa
         for _ in range(2):
             killed = running.children()["gateway"]
             os.kill(killed, signal.SIGKILL)
+            wait_until(lambda pid=killed: not exists(pid), 1, "it is gone")  # type: ignore[misc]
             assert running.get() != killed
 
 
