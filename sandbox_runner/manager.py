@@ -190,14 +190,15 @@ class Manager:
         running = await self.backend.start(launch)
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                guest = await GuestConnection.open(running.socket)
+                guest = await GuestConnection.over(running.socket)
                 restored = await guest.restore()
         except BaseException as error:
             await running.stop()
             if isinstance(error, TimeoutError):
                 raise SandboxLost(texts.guest_silent()) from error
             raise
-        report = WakeReport(sandbox_id, True, restored.state_digest, restored.notes)
+        digest = await asyncio.to_thread(seat.state_digest)
+        report = WakeReport(sandbox_id, True, digest, restored.notes)
         ended = asyncio.create_task(running.wait())
         seat.awake = Awake(running, guest, report, ended)
         ended.add_done_callback(lambda _: asyncio.ensure_future(self._ended(seat)))
@@ -313,7 +314,7 @@ class Manager:
         if seat.awake is not None:
             try:
                 async with asyncio.timeout(ANSWER_SECONDS):
-                    await seat.awake.guest.shutdown(TASK_GRACE_SECONDS)
+                    await seat.awake.guest.shutdown(grace=TASK_GRACE_SECONDS)
             except (SandboxError, TimeoutError) as error:
                 notes = (f"process state was not captured at the end: {error}",)
             await self._dismantle(seat)
