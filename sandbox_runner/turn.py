@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -272,6 +272,7 @@ class TurnRunner:
     ) -> bool:
         """Checkpoint, outbox, counts and inbox status in one fenced transaction; whether the lease went with it."""
         said = [*turn.said, *(Said("assistant", text, message=message) for message, text in replies.items())]
+        kept = [replace(item, text=preview(item.text, None)) for item in said]
 
         def transaction(connection: Connection) -> bool:
             events = [*turn.pending, *sandbox.unsaid_events()]
@@ -282,7 +283,7 @@ class TurnRunner:
             _queue_replies(connection, turn, replies)
             write_checkpoint(connection, turn.principal, seq, turn.id, snapshot)
             checkpoints.record_turn(
-                connection, turn.principal, seq, turn.id, [item.to_json() for item in said], context.tokens_of(said)
+                connection, turn.principal, seq, turn.id, [item.to_json() for item in kept], context.tokens_of(kept)
             )
             rows = [assignment.row.id for assignment in turn.assignments]
             inbox.finish(connection, rows, turn.status)
