@@ -30,8 +30,9 @@ PROTOCOL = 1
 MAX_TERMINALS = 16
 DEFAULT_TIMEOUT_S = 120.0
 DEFAULT_OUTPUT_BYTES = 1 << 20
-_GROWTH_S = 0.04
-_GROWTH = 16
+_ROUND_S = 0.04
+_ROUNDS = 12
+_SETTLE_S = 0.15
 _PRESSURE_NOTE = (
     "process limit reached; everything in the sandbox was stopped, terminals restarted from the last saved state"
 )
@@ -254,22 +255,20 @@ class Guest:
         self._connection.send_event({"event": "output", "call_id": call_id, "data": text})
 
     def _call_ended(self, terminal: Terminal, call: Call, ended: Ended) -> None:
-        """A command is over. What it left running is looked at before its state is believed."""
-        before = self.tasks.count_unknown(*self._shells_at_rest())
-        if not before:
-            self._settle_held(terminal, call, ended)
+        """A command is over. What it left running is watched for a moment before its state is believed."""
+        self._observe(terminal, call, ended, None, _ROUNDS)
+
+    def _observe(self, terminal: Terminal, call: Call, ended: Ended, before: set[int] | None, rounds: int) -> None:
+        """A fork bomb shows itself by ever new processes; and what was just forked becomes its program meanwhile."""
+        if terminal.current is not call:
             return
-
-        def grown() -> None:
-            if terminal.current is not call:
-                return
-            if self.tasks.count_unknown(*self._shells_at_rest()) > before + _GROWTH:
-                self._watch.when_relieved(lambda: self._settle_held(terminal, call, ended), wait_for_verdict=True)
-            else:
-                self._settle_held(terminal, call, ended)
-
-        # By then what was just forked has become its program, too.
-        self._loop.call_later(_GROWTH_S, grown)
+        left = self.tasks.unknown(*self._shells_at_rest())
+        if not left or (before is not None and (left <= before or rounds == 0)):
+            self._settle_held(terminal, call, ended)
+        elif self._watch.is_near():
+            self._watch.when_relieved(lambda: self._settle_held(terminal, call, ended))
+        else:
+            self._loop.call_later(_ROUND_S, lambda: self._observe(terminal, call, ended, left, rounds - 1))
 
     def _settle_held(self, terminal: Terminal, call: Call, ended: Ended) -> None:
         if terminal.current is call:
@@ -428,8 +427,12 @@ class Guest:
         if not told:
             self._notes.append(_PRESSURE_NOTE)
         self.publish()
-        for terminal in list(self.terminals.values()):
-            terminal.proceed()
+
+        def resume() -> None:
+            for terminal in list(self.terminals.values()):
+                terminal.proceed()
+
+        self._loop.call_later(_SETTLE_S, resume)
 
     def _reap(self) -> None:
         while True:
