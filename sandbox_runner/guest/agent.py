@@ -8,11 +8,12 @@ import signal
 import sys
 
 from . import processes, restoring
-from .framing import MAX_FRAME, Connection, encode
+from .framing import MAX_FRAME, Connection
 from .loop import Loop
 from .output import LiveOutput, decode
 from .pressure import PressureWatch
 from .publisher import Publisher
+from .requests import BadRequest, fit, number, string, without_own_lines
 from .results import Results
 from .shell import Shell
 from .shell_state import Dump, exported
@@ -37,10 +38,6 @@ _PRESSURE_NOTE = (
     "process limit reached; everything in the sandbox was stopped, terminals restarted from the last saved state"
 )
 _MEMORY_NOTE = "exit 137 is SIGKILL: most likely the memory limit"
-
-
-class BadRequest(ValueError):
-    """The host asked for something that is not in the protocol."""
 
 
 class Guest:
@@ -93,10 +90,10 @@ class Guest:
     # The host's requests ------------------------------------------------------------------------------------------
 
     def _frame(self, frame: dict[str, Any]) -> None:
-        number = frame.get("id")
+        request_id = frame.get("id")
 
         def answer(result: dict[str, Any]) -> None:
-            self._connection.send({"id": number, "ok": True, "result": result})
+            self._connection.send({"id": request_id, "ok": True, "result": result})
 
         try:
             operation = self._operations.get(str(frame.get("op")))
@@ -104,12 +101,12 @@ class Guest:
                 raise BadRequest(f"there is no operation {str(frame.get('op'))[:40]!r}")
             operation(frame, answer)
         except BadRequest as error:
-            self._refuse(number, "bad_request", str(error))
+            self._refuse(request_id, "bad_request", str(error))
         except OSError as error:
-            self._refuse(number, "failed", f"{error.strerror}: {error.filename or ''}")
+            self._refuse(request_id, "failed", f"{error.strerror}: {error.filename or ''}")
 
-    def _refuse(self, number: object, code: str, message: str) -> None:
-        self._connection.send({"id": number, "ok": False, "error": {"code": code, "message": message}})
+    def _refuse(self, request_id: object, code: str, message: str) -> None:
+        self._connection.send({"id": request_id, "ok": False, "error": {"code": code, "message": message}})
 
     def _hello(self, frame: dict[str, Any], answer: Answer) -> None:
         python = ".".join(map(str, sys.version_info[:3]))
@@ -122,14 +119,16 @@ class Guest:
         restoring.restore(self, self._loop, self._publisher, self._folder, answer)
 
     def _run(self, frame: dict[str, Any], answer: Answer) -> None:
-        call_id, command = _string(frame, "call_id", 200), _string(frame, "command", MAX_FRAME)
+        if not self._restored:
+            raise BadRequest("restore comes first: a command before it would write over the saved state")
+        call_id, command = string(frame, "call_id", 200), string(frame, "command", MAX_FRAME)
         if self._results.wait(call_id, answer):
             return
         if "\0" in command:
             raise BadRequest("a command cannot hold a NUL character")
-        terminal = self.terminal(_string(frame, "terminal", 64, "main"))
-        timeout = _number(frame, "timeout_s", DEFAULT_TIMEOUT_S)
-        size = int(_number(frame, "output_bytes", DEFAULT_OUTPUT_BYTES))
+        terminal = self.terminal(string(frame, "terminal", 64, "main"))
+        timeout = number(frame, "timeout_s", DEFAULT_TIMEOUT_S)
+        size = int(number(frame, "output_bytes", DEFAULT_OUTPUT_BYTES))
         call = Call(call_id, command, terminal.name, timeout, max(1024, min(size, DEFAULT_OUTPUT_BYTES)))
         self._results.add(call, answer)
         if frame.get("background") is True:
@@ -139,11 +138,11 @@ class Guest:
         self._watch.when_relieved(lambda: terminal.submit(call))
 
     def _result(self, frame: dict[str, Any], answer: Answer) -> None:
-        if not self._results.wait(_string(frame, "call_id", 200), answer):
+        if not self._results.wait(string(frame, "call_id", 200), answer):
             answer({"unknown": True})
 
     def _interrupt(self, frame: dict[str, Any], answer: Answer) -> None:
-        terminal = self.terminals.get(_string(frame, "terminal", 64, "main"))
+        terminal = self.terminals.get(string(frame, "terminal", 64, "main"))
         call = terminal.current if terminal else None
         if terminal is None or call is None or terminal.shell is None:
             answer({"interrupted": False})
@@ -165,24 +164,24 @@ class Guest:
         answer({"tasks": [task.record() for task in self.tasks.all()]})
 
     def _task_output(self, frame: dict[str, Any], answer: Answer) -> None:
-        size = int(_number(frame, "tail_bytes", 8192))
+        size = int(number(frame, "tail_bytes", 8192))
         answer({"output": decode(self.tasks.output(self._task(frame), max(0, min(size, 256 << 10))))})
 
     def _task_stop(self, frame: dict[str, Any], answer: Answer) -> None:
         task = self._task(frame)
-        grace = _number(frame, "grace_s", STOP_GRACE_S)
+        grace = number(frame, "grace_s", STOP_GRACE_S)
         self.tasks.stop(task, lambda: answer({"task": task.record()}), grace)
 
     def _capture(self, frame: dict[str, Any], answer: Answer) -> None:
         self.look()
-        if any(terminal.current for terminal in self.terminals.values()):
+        if not self._restored or any(terminal.current for terminal in self.terminals.values()):
             answer({"digest": None, "notes": []})
             return
         notes = self.publish()
         answer({"digest": self._publisher.digest, "notes": notes})
 
     def _shutdown(self, frame: dict[str, Any], answer: Answer) -> None:
-        grace = _number(frame, "grace_s", 2.0)
+        grace = number(frame, "grace_s", 2.0)
         self.look()
         self._sleeping = self.tasks.running()
         left = [len(self._sleeping)]
@@ -190,7 +189,7 @@ class Guest:
         def finish() -> None:
             if left[0] >= 0:
                 left[0] = -1
-                notes = self.publish()
+                notes = self.publish() if self._restored else []
                 answer({"digest": self._publisher.digest, "notes": notes})
                 self._connection.flush()
                 self.end()
@@ -322,8 +321,8 @@ class Guest:
             "notes": call.notes + notes,
         }
         if terminal.shell is not None:
-            result["output"] = _without_own_lines(text, call.token, terminal.shell.command_path)
-        self._results.settle(call, _fit(result))
+            result["output"] = without_own_lines(text, call.token, terminal.shell.command_path)
+        self._results.settle(call, fit(result))
 
     def _call_timed_out(self, terminal: Terminal, call: Call) -> None:
         """The command goes on as a task, with the shell that it holds; the terminal gets a new one."""
@@ -364,10 +363,9 @@ class Guest:
         self._give(terminal, call, "running", None, notes, task.number)
 
     def _task(self, frame: dict[str, Any]) -> Task:
-        number = frame.get("task")
-        task = self.tasks.get(number) if isinstance(number, int) else None
+        task = self.tasks.get(frame.get("task"))
         if task is None:
-            raise BadRequest(f"there is no task {number!r}")
+            raise BadRequest(f"there is no task {str(frame.get('task'))[:20]}")
         return task
 
     def look(self) -> list[Task]:
@@ -454,40 +452,3 @@ def _private_folder(base: dict[str, str]) -> str:
     folder = os.path.join(parent if os.path.isdir(parent) else "/tmp", f".nightporter-{os.urandom(6).hex()}")
     os.mkdir(folder, 0o700)
     return folder
-
-
-def _without_own_lines(text: str, token: str, command_path: str) -> str:
-    """Under ``set -x`` bash shows the lines that the guest types as well."""
-    first, newline, rest = text.partition("\n")
-    if newline and first.endswith(f" . {command_path}"):
-        text = rest
-    traced = text.find(token)
-    return text if traced < 0 else text[: text.rfind("\n", 0, traced) + 1]
-
-
-def _fit(result: dict[str, Any]) -> dict[str, Any]:
-    """Within a frame: a control character takes six bytes there."""
-    while len(encode(result)) > MAX_FRAME - 4096:
-        text = result["output"]
-        quarter = len(text) // 4
-        result["omitted_bytes"] += len(text[quarter:-quarter].encode("utf-8", "replace"))
-        result["output"] = f"{text[:quarter]}\n[… more omitted …]\n{text[-quarter:]}"
-    return result
-
-
-def _string(frame: dict[str, Any], key: str, limit: int, default: str | None = None) -> str:
-    value = frame.get(key)
-    if value is None and default is not None:
-        return default
-    if not isinstance(value, str) or not 0 < len(value) <= limit:
-        raise BadRequest(f"{key} must be a string of at most {limit} characters")
-    return value
-
-
-def _number(frame: dict[str, Any], key: str, default: float) -> float:
-    value = frame.get(key)
-    if value is None:
-        return default
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e9:
-        raise BadRequest(f"{key} must be a number from 0")
-    return float(value)

@@ -81,8 +81,8 @@ class TaskTable:
     def running(self) -> list[Task]:
         return [task for task in self._tasks.values() if task.state == "running"]
 
-    def get(self, number: int) -> Task | None:
-        return self._tasks.get(number)
+    def get(self, number: object) -> Task | None:
+        return self._tasks.get(number) if isinstance(number, int) else None
 
     def start(self, task: Task) -> None:
         """Run a managed task in a session of its own, its output through the guest into the log. Raises OSError."""
