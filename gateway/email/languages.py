@@ -131,7 +131,7 @@ DISCLAIMER = (
     "vertrauliche|nicht der richtige adressat|irrtümlich erhalten|der richtige adressat|bestimmungsgemäß|"
     "à l'intention exclusive|destinataire de ce message|reçu ce message par erreur|confidentiel|est strictement interdite|"
     "confidencial|destinatario de este|por error|si usted no es|este correo electrónico|esta mensagem|destinatário|por engano|pode conter informa|"
-    "uso esclusivo|riservat|questo messaggio per errore|destinatario|d\\.lgs|"
+    "uso esclusivo|riservat|questo messaggio per errore|destinatario|d.lgs|"
     "vertrouwelijk|bestemd voor|niet de geadresseerde|fortrolig|konfidensiell|konfidentiell|luottamuksellin|poufn|důvěrn|dôvern|"
     "конфиденциальн|конфіденційн|bizalmas|gizlidir|gizli bilgi|εμπιστευτικ|機密|机密|保密|기밀|סודי|سرية|confidențial|povjerljiv|zaupn"
 ).split("|")

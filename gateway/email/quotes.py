@@ -17,6 +17,7 @@ from gateway.email.limits import MAX_LINE_CHARS
 Mark = Literal["history", "forward"]
 
 MAX_ATTRIBUTION_LINES = 4
+MAX_ATTRIBUTION_CHARS = 400
 
 
 def _words(words: Sequence[str]) -> str:
@@ -36,8 +37,7 @@ _DAY = re.compile(r"(?<![\d:.])\d{1,2}(?![\d:])")
 _TIME = re.compile(r"(?<!\d)\d{1,2}\s?[:.h時시]\s?\d{2}(?!\d)")
 _START_DATE = re.compile(r"[\"'(\[]?(?:\w{1,12}\.?,?\s{0,2}){0,2}\d{1,4}(?:[\s./年년,-]|$)")
 _ENDS = re.compile(r"[:：]$|(?:wrote|schrieb|escribió|a écrit|escreveu|написал|ha scritto)\s{0,3}-{2,10}$", re.IGNORECASE)
-_DASHED = re.compile(r"[-–—_=*#]{2,}\s{0,5}(\S.{0,150}?)\s{0,5}[-–—_=*#:]{0,90}$")
-_RULE = re.compile(r"[-–—_=*~#+.]{2,}$|(?:[-–—_*]\s){2,60}[-–—_*]?$")
+_DASHES = "-–—_=*#"
 _ORIGINAL = re.compile(f"(?:{_words(languages.ORIGINAL)})", re.IGNORECASE)
 _FORWARDED = re.compile(f"(?:{_words(languages.FORWARDED)})", re.IGNORECASE)
 _LABELS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
@@ -70,7 +70,8 @@ class Cut:
 
 def is_rule(line: str) -> bool:
     """Whether a line is only a rule of dashes, underscores or the like."""
-    return len(line) <= MAX_LINE_CHARS and bool(_RULE.match(line.strip()))
+    stripped = line.strip()
+    return 2 <= len(stripped) <= MAX_LINE_CHARS and not stripped.strip("-–—_=*~#+ ")
 
 
 def quoted(line: str) -> bool:
@@ -96,9 +97,8 @@ def _separator(lines: Sequence[str], index: int) -> Cut | None:
         return Cut(index, index + 1, "history", "separator")
     if len(line) > 200:
         return None
-    dashed = _DASHED.match(line)
-    if dashed:
-        inner = dashed.group(1).strip(" -–—_=*#:")
+    inner = line.strip(" :" + _DASHES)
+    if inner and line[0] in _DASHES and line[1] in _DASHES:
         if _FORWARDED.fullmatch(inner) or inner.lower().startswith("forwarded by "):
             return Cut(index, index + 1, "forward", "separator")
         if _ORIGINAL.fullmatch(inner):
@@ -193,17 +193,19 @@ def _features(text: str) -> _Features:
 
 def _attribution(lines: Sequence[str], index: int, is_reply: bool) -> Cut | None:
     """A line or a few such as `On Tue, Ann <ann@example.org> wrote:`, wrapped or not, ending at `index`."""
+    if len(lines[index]) > MAX_ATTRIBUTION_CHARS:
+        return None
     last = lines[index].strip().rstrip("*_ ")
     following = _next_line(lines, index + 1)
     into_quote = following is not None and (quoted(following) or following.lstrip().startswith("|"))
-    closed = bool(_ENDS.search(last))
+    closed = bool(_ENDS.search(last[-40:]))
     if not closed and not (into_quote and last.endswith(">") and "@" in last):
         return None
     best: tuple[int, int, str, _Features] | None = None
     text = ""
     for count in range(MAX_ATTRIBUTION_LINES):
         at = index - count
-        if at < 0 or not lines[at].strip() or len(lines[at]) > 400 or quoted(lines[at]) or (count and _stops(lines[at])):
+        if at < 0 or not lines[at].strip() or len(lines[at]) > MAX_ATTRIBUTION_CHARS or quoted(lines[at]) or (count and _stops(lines[at])):
             break
         text = f"{lines[at].strip()} {text}".strip()
         found = _features(text)

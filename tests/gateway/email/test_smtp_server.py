@@ -138,10 +138,12 @@ async def test_a_wrong_login_is_refused(start_server: StartServer, inbox: Inbox,
 
 async def test_no_login_is_offered_beyond_loopback_without_tls(start_server: StartServer, inbox: Inbox) -> None:
     server = await start_server(EmailConfig(host="0.0.0.0", port=0, address=OWN))
-    with smtplib.SMTP("127.0.0.1", server.port, timeout=5) as client:
-        await in_thread(client.ehlo)
-        assert not client.has_extn("auth")
-        assert (await in_thread(client.docmd, "AUTH", "PLAIN AG93bmVyAHg="))[0] == 538
+    client = aiosmtplib.SMTP(hostname="127.0.0.1", port=server.port, start_tls=False)
+    await client.connect()
+    await client.ehlo()
+    assert not client.supports_extension("auth")
+    assert (await client.execute_command(b"AUTH", b"PLAIN", b"AG93bmVyAHg=")).code == 538
+    await client.quit()
 
 
 async def test_lmtp_answers_for_each_recipient(start_server: StartServer, inbox: Inbox) -> None:
@@ -172,8 +174,10 @@ async def test_lmtp_answers_for_each_recipient(start_server: StartServer, inbox:
 
 async def test_lmtp_speaks_no_ehlo(start_server: StartServer, inbox: Inbox) -> None:
     server = await start_server(EmailConfig(port=0, address=OWN, protocol="lmtp"))
-    with smtplib.SMTP("127.0.0.1", server.port, timeout=5) as client:
-        assert (await in_thread(client.ehlo))[0] == 500
+    client = aiosmtplib.SMTP(hostname="127.0.0.1", port=server.port, start_tls=False)
+    await client.connect()
+    assert (await client.execute_command(b"EHLO", b"x")).code == 500
+    await client.quit()
 
 
 async def test_a_closing_server_answers_what_it_is_keeping(start_server: StartServer, inbox: Inbox) -> None:
