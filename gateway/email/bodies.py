@@ -14,10 +14,21 @@ from gateway.email.parsed import Attachment
 from gateway.email.reply_text import unflow
 
 _INCIDENTAL = frozenset(
-    {"application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature", "application/pgp-encrypted"}
+    {
+        "application/pgp-signature",
+        "application/pkcs7-signature",
+        "application/x-pkcs7-signature",
+        "application/pgp-encrypted",
+    }
 )
 _REPORT_PARTS = frozenset(
-    {"message/delivery-status", "message/global-delivery-status", "text/rfc822-headers", "message/disposition-notification", "message/feedback-report"}
+    {
+        "message/delivery-status",
+        "message/global-delivery-status",
+        "text/rfc822-headers",
+        "message/disposition-notification",
+        "message/feedback-report",
+    }
 )
 
 

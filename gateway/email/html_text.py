@@ -21,27 +21,112 @@ MAX_QUOTE_DEPTH = 20
 
 _TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]{0,20})")
 _ANY_TAG = re.compile(r"<[/!?a-zA-Z][^<>]{0,2000}>")
-_NOT_NESTING = frozenset("p li dd dt td th tr tbody thead tfoot br img hr input meta link option col area base wbr a".split())
+_NOT_NESTING = frozenset(
+    {
+        "p",
+        "li",
+        "dd",
+        "dt",
+        "td",
+        "th",
+        "tr",
+        "tbody",
+        "thead",
+        "tfoot",
+        "br",
+        "img",
+        "hr",
+        "input",
+        "meta",
+        "link",
+        "option",
+        "col",
+        "area",
+        "base",
+        "wbr",
+        "a",
+    }
+)
 _BLOCKS = frozenset(
-    "p div ul ol dl dt dd table tr tbody thead tfoot section article header footer aside main nav center form fieldset "
-    "address figure figcaption details summary pre body html blockquote".split()
+    {
+        "p",
+        "div",
+        "ul",
+        "ol",
+        "dl",
+        "dt",
+        "dd",
+        "table",
+        "tr",
+        "tbody",
+        "thead",
+        "tfoot",
+        "section",
+        "article",
+        "header",
+        "footer",
+        "aside",
+        "main",
+        "nav",
+        "center",
+        "form",
+        "fieldset",
+        "address",
+        "figure",
+        "figcaption",
+        "details",
+        "summary",
+        "pre",
+        "body",
+        "html",
+        "blockquote",
+    }
 ) | {f"h{level}" for level in range(1, 7)}
-_PARAGRAPHS = frozenset("p ul ol table pre blockquote h1 h2 h3 h4 h5 h6 dl".split())
+_PARAGRAPHS = frozenset({"p", "ul", "ol", "table", "pre", "blockquote", "h1", "h2", "h3", "h4", "h5", "h6", "dl"})
 _SKIPPED = frozenset(
-    "script style head title meta link noscript template iframe object embed svg math select textarea button -comment "
-    "-doctype audio video canvas map o:p xml".split()
+    {
+        "script",
+        "style",
+        "head",
+        "title",
+        "meta",
+        "link",
+        "noscript",
+        "template",
+        "iframe",
+        "object",
+        "embed",
+        "svg",
+        "math",
+        "select",
+        "textarea",
+        "button",
+        "-comment",
+        "-doctype",
+        "audio",
+        "video",
+        "canvas",
+        "map",
+        "o:p",
+        "xml",
+    }
 )
 _SIGNATURES = re.compile(
     r"(?:^|\s)(?:gmail_signature|gmail_signature_prefix|moz-signature|protonmail_signature_block|zmail_signature|mail_android_signature|"
     r"elided-signature|wisestamp_app_main_container|outlook-mobile-signature)(?:\s|$)"
 )
-_SIGNATURE_IDS = re.compile(r"^(?:x_)*(?:Signature|ms-outlook-mobile-signature|mail-editor-reference-message-signature|AppleMailSignature)$")
+_SIGNATURE_IDS = re.compile(
+    r"^(?:x_)*(?:Signature|ms-outlook-mobile-signature|mail-editor-reference-message-signature|AppleMailSignature)$"
+)
 _QUOTES = re.compile(
     r"(?:^|\s)(?:x_)*(?:gmail_quote|gmail_extra_quote|yahoo_quoted|protonmail_quote|tutanota_quote|zmail_extra|ymail_android_quote|"
     r"moz-cite-prefix|moz-forward-container|WordSection1_quote|OutlookMessageHeader|moz-email-headers-table|quoted-text|front-blockquote|"
     r"freshdesk_quote|mailbird-quote|mb_quote|hs_reply|mcntmcnt_quote)(?:\s|$)"
 )
-_HIDDEN = re.compile(r"display\s{0,3}:\s{0,3}none|mso-hide\s{0,3}:\s{0,3}all|visibility\s{0,3}:\s{0,3}hidden|font-size\s{0,3}:\s{0,3}0(?:px|pt|em)?\s{0,3}(?:;|$)", re.IGNORECASE)
+_HIDDEN = re.compile(
+    r"display\s{0,3}:\s{0,3}none|mso-hide\s{0,3}:\s{0,3}all|visibility\s{0,3}:\s{0,3}hidden|font-size\s{0,3}:\s{0,3}0(?:px|pt|em)?\s{0,3}(?:;|$)",
+    re.IGNORECASE,
+)
 _SPACES = re.compile(r"[ \t\r\n\f]+")
 
 

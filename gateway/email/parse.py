@@ -134,7 +134,9 @@ def _with_attached_mails(context: str, found: Contents, budget: Budget) -> str:
         if budget.late():
             break
         inner = read(part.payload(budget), budget)
-        fields = [f"{name.title()}: {value}" for name in ("from", "date", "subject") if (value := inner.headers.text(name))]
+        fields = [
+            f"{name.title()}: {value}" for name in ("from", "date", "subject") if (value := inner.headers.text(name))
+        ]
         body = "\n\n".join(_chosen(item, budget) for item in contents(inner, budget).bodies)
         parts.append("\n".join([*fields, "", reply_text.tidy(body).strip()]))
     return "\n\n".join(parts)

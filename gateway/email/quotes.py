@@ -21,7 +21,7 @@ MAX_ATTRIBUTION_CHARS = 400
 
 
 def _words(words: Sequence[str]) -> str:
-    return "|".join(w if "\\" in w else re.escape(w) for w in sorted(set(words), key=len, reverse=True))
+    return "|".join(re.escape(w) for w in sorted(set(words), key=len, reverse=True))
 
 
 _EDGE, _END = r"(?<![^\W\d_])", r"(?![^\W\d_])"
@@ -36,7 +36,9 @@ _YEAR = re.compile(r"(?<!\d)(?:19|20|25)\d\d(?!\d)")
 _DAY = re.compile(r"(?<![\d:.])\d{1,2}(?![\d:])")
 _TIME = re.compile(r"(?<!\d)\d{1,2}\s?[:.h時시]\s?\d{2}(?!\d)")
 _START_DATE = re.compile(r"[\"'(\[]?(?:\w{1,12}\.?,?\s{0,2}){0,2}\d{1,4}(?:[\s./年년,-]|$)")
-_ENDS = re.compile(r"[:：]$|(?:wrote|schrieb|escribió|a écrit|escreveu|написал|ha scritto)\s{0,3}-{2,10}$", re.IGNORECASE)
+_ENDS = re.compile(
+    r"[:：]$|(?:wrote|schrieb|escribió|a écrit|escreveu|написал|ha scritto)\s{0,3}-{2,10}$", re.IGNORECASE
+)
 _DASHES = "-–—_=*#"
 _ORIGINAL = re.compile(f"(?:{_words(languages.ORIGINAL)})", re.IGNORECASE)
 _FORWARDED = re.compile(f"(?:{_words(languages.FORWARDED)})", re.IGNORECASE)
@@ -66,6 +68,14 @@ class Cut:
     mark: Mark
     kind: Literal["attribution", "headers", "separator"]
     sure: bool = True
+
+
+_BLANKS = dict.fromkeys(map(ord, " \t\r\xa0\u202f\ufeff\u200b\u1427"))
+
+
+def is_blank(line: str) -> bool:
+    """Whether a line holds nothing that is seen."""
+    return not line.translate(_BLANKS)
 
 
 def is_rule(line: str) -> bool:
@@ -205,7 +215,13 @@ def _attribution(lines: Sequence[str], index: int, is_reply: bool) -> Cut | None
     text = ""
     for count in range(MAX_ATTRIBUTION_LINES):
         at = index - count
-        if at < 0 or not lines[at].strip() or len(lines[at]) > MAX_ATTRIBUTION_CHARS or quoted(lines[at]) or (count and _stops(lines[at])):
+        if (
+            at < 0
+            or not lines[at].strip()
+            or len(lines[at]) > MAX_ATTRIBUTION_CHARS
+            or quoted(lines[at])
+            or (count and _stops(lines[at]))
+        ):
             break
         text = f"{lines[at].strip()} {text}".strip()
         found = _features(text)
@@ -245,6 +261,6 @@ def _stops(line: str) -> bool:
 def _next_line(lines: Sequence[str], index: int) -> str | None:
     """The next line that holds something, at most three blank ones on."""
     for line in lines[index : index + 4]:
-        if line.strip("  \t\ufeff"):
+        if not is_blank(line):
             return line
     return None

@@ -77,7 +77,7 @@ class Porter(SMTP):
             self.transport.close()
 
     @syntax("DATA")
-    async def smtp_DATA(self, arg: str | None) -> None:  # noqa: N802
+    async def smtp_DATA(self, arg: str | None) -> None:
         """Take a message up to the line with a single dot (RFC 5321, 4.5.2); only CR LF ends a line here, so that a
         dot between bare line feeds or carriage returns never ends a message (SMTP smuggling).
         """
@@ -102,7 +102,7 @@ class Porter(SMTP):
             self.receiving = False
             taken.free()
             if self.envelope is not None:
-                self._set_post_data_state()
+                self._set_post_data_state()  # type: ignore[no-untyped-call]
 
     async def _take(self, room: _Room) -> str:
         assert self.envelope is not None
@@ -156,13 +156,13 @@ class PorterLmtp(Porter):
     show_smtp_greeting = False
 
     @syntax("LHLO hostname")
-    async def smtp_LHLO(self, arg: str) -> None:  # noqa: N802
+    async def smtp_LHLO(self, arg: str) -> None:
         await super().smtp_EHLO(arg)
 
-    async def smtp_HELO(self, arg: str) -> None:  # noqa: N802
+    async def smtp_HELO(self, arg: str) -> None:
         await self.push('500 5.5.1 Error: command "HELO" not recognized; this is LMTP')
 
-    async def smtp_EHLO(self, arg: str) -> None:  # noqa: N802
+    async def smtp_EHLO(self, arg: str) -> None:
         await self.push('500 5.5.1 Error: command "EHLO" not recognized; this is LMTP')
 
     def _for_each_recipient(self, answer: str) -> str:

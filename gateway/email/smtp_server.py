@@ -194,7 +194,7 @@ class EmailServer:
 
     # Handler hooks of aiosmtpd.
 
-    async def handle_RCPT(  # noqa: N802
+    async def handle_RCPT(
         self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
     ) -> str:
         if len(envelope.rcpt_tos) >= MAX_RECIPIENTS:
@@ -209,7 +209,9 @@ class EmailServer:
         log.error("mail session failed", error=repr(error))
         return texts.TRY_LATER
 
-    def _authenticate(self, server: SMTP, session: Session, envelope: Envelope, mechanism: str, data: Any) -> AuthResult:
+    def _authenticate(
+        self, server: SMTP, session: Session, envelope: Envelope, mechanism: str, data: Any
+    ) -> AuthResult:
         """SMTP AUTH (RFC 4954): user `owner`, password the local token, compared in constant time."""
         peer = _peer(session)
         if self._too_many_failures(peer):

@@ -21,7 +21,9 @@ async def in_thread(call: Any, *args: Any) -> Any:
     return await asyncio.to_thread(call, *args)
 
 
-def send(port: int, mail: bytes = MAIL, *, to: str | list[str] = OWN, login: tuple[str, str] | None = None) -> dict[str, Any]:
+def send(
+    port: int, mail: bytes = MAIL, *, to: str | list[str] = OWN, login: tuple[str, str] | None = None
+) -> dict[str, Any]:
     with smtplib.SMTP("127.0.0.1", port, timeout=10) as client:
         if login:
             client.login(*login)
@@ -91,7 +93,9 @@ async def test_a_mail_being_kept_is_kept_even_if_the_client_hangs_up(start_serve
     assert reader is not None
 
 
-@pytest.mark.parametrize("to", ["porter@example.org", "PORTER@Example.ORG", "porter+abc123@example.org", "postmaster@example.org"])
+@pytest.mark.parametrize(
+    "to", ["porter@example.org", "PORTER@Example.ORG", "porter+abc123@example.org", "postmaster@example.org"]
+)
 async def test_our_addresses_are_taken(start_server: StartServer, inbox: Inbox, to: str) -> None:
     server = await start_server()
     await in_thread(lambda: send(server.port, to=to))
