@@ -21,6 +21,7 @@ def _starting(words: Sequence[str]) -> re.Pattern[str]:
 
 
 _AUTO_SUBJECT = _starting(languages.AUTO_SUBJECTS)
+_AWAY_SUBJECT = _starting(languages.AWAY_SUBJECTS)
 _BOUNCE_SUBJECT = _starting(languages.BOUNCE_SUBJECTS)
 _REPLY_PREFIX = re.compile(
     rf"\s{{0,5}}(?:{'|'.join(map(re.escape, languages.REPLY_PREFIXES))})\s?(?:\[\d{{1,3}}\]|\(\d{{1,3}}\))?\s?[:：]",
@@ -94,25 +95,14 @@ def auto_because(root: Part) -> str | None:
     if headers.text("precedence").lower() in {"auto_reply", "auto-reply", "auto"}:
         return "Precedence says automatic reply"
     subject = headers.text("subject")
-    machine = headers.has("x-auto-response-suppress") or _null_path(root) or root.content_type == "application/ms-tnef"
-    if _AUTO_SUBJECT.match(subject) and (machine or not headers.has("references") or _answers_only(subject)):
+    if _AUTO_SUBJECT.match(subject):
         return "the subject of an automatic answer"
+    machine = headers.has("x-auto-response-suppress") or root.content_type == "application/ms-tnef"
+    if _AWAY_SUBJECT.match(subject) and (machine or _null_path(root)):
+        return "the subject of an absence or a receipt"
     if _null_path(root):
         return "has a null sender"
     return None
-
-
-def _answers_only(subject: str) -> bool:
-    return subject.lower().startswith(
-        (
-            "automatic reply",
-            "auto-reply",
-            "autoreply",
-            "automatische antwort",
-            "réponse automatique",
-            "respuesta automática",
-        )
-    )
 
 
 def _null_path(root: Part) -> bool:

@@ -25,7 +25,9 @@ def _words(words: Sequence[str]) -> str:
 
 
 _EDGE, _END = r"(?<![^\W\d_])", r"(?![^\W\d_])"
-_WROTE = re.compile(f"{_EDGE}(?:{_words(languages.WROTE)}){_END}|写道|寫道|書きました|のメッセージ|작성", re.IGNORECASE)
+_WROTE = re.compile(
+    f"{_EDGE}(?:{_words(languages.WROTE)}){_END}|写道|寫道|書きました|のメッセージ|のメール|작성|เขียนว่า", re.IGNORECASE
+)
 _OPENER = re.compile(rf"(?:{_words(languages.OPENERS)})(?:[\s,.:]|(?=\d))", re.IGNORECASE)
 _ADDRESS = re.compile(r"[\w.+%'=/-]{1,80}@[\w-]{1,80}(?:\.[\w-]{1,80}){0,6}")
 _FINAL_ADDRESS = re.compile(r"[<(\[][^<>()\[\]\s]{1,100}@[^<>()\[\]\s]{1,100}[>)\]]{1,3}\s{0,3}[:：]$")
@@ -223,9 +225,10 @@ def _attribution(lines: Sequence[str], index: int, is_reply: bool) -> Cut | None
             or (count and _stops(lines[at]))
         ):
             break
-        text = f"{lines[at].strip()} {text}".strip()
+        text = f"{lines[at].strip()} {text}".strip().replace("< ", "<").replace("( ", "(")
         found = _features(text)
-        if best is None or found.weight > best[0]:
+        torn = lines[at].rstrip().endswith(("<", "("))  # an address was wrapped after its bracket
+        if best is None or found.weight > best[0] or torn:
             best = (found.weight, at, text, found)
     if best is None:
         return None
@@ -248,6 +251,8 @@ def _plausible(text: str, found: _Features, *, closed: bool, into_quote: bool) -
     if into_quote:
         return (ends_wrote and len(text) <= 120) or (found.dated and found.timed) or bool(_FINAL_ADDRESS.search(text))
     if found.wrote and found.timed and found.opened:
+        return True
+    if text.lower().startswith("quoting ") and _FINAL_ADDRESS.search(text):
         return True
     return found.dated and found.timed and found.opened and bool(_FINAL_ADDRESS.search(text))
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gateway.email import limits, quotes, signatures
 
-_INVISIBLE = re.compile("[\u200b\u200e\u200f\u2060\ufeff]")
+_INVISIBLE = re.compile("[\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
 _LIKELY_REPLY_LENGTH = 55
 
 
@@ -90,6 +90,7 @@ def _owners(lines: list[str], *, is_reply: bool, late: Callable[[], bool]) -> tu
     """For each line whether it is the sender's own; and whether what is not is forwarded."""
     owner = [True] * len(lines)
     forwarded = False
+    attributed: int | None = None
     first = True
     fence = signatures.fenced(lines)
     index = 0
@@ -110,6 +111,7 @@ def _owners(lines: list[str], *, is_reply: bool, late: Callable[[], bool]) -> tu
         if first:
             forwarded = cut.mark == "forward" or (cut.kind == "headers" and not _any_words(lines[: cut.start], owner))
         first = False
+        attributed = cut.start if attributed is None else attributed
         after = _skip_blank(lines, cut.end)
         start = _with_separator(lines, cut.start) if cut.kind == "headers" else cut.start
         owner[start : cut.end] = [False] * (cut.end - start)
@@ -119,7 +121,25 @@ def _owners(lines: list[str], *, is_reply: bool, late: Callable[[], bool]) -> tu
         owner[start:] = [False] * (len(lines) - start)
         break
     _absorb_wrapped(lines, owner)
+    _give_back_own_quotes(lines, owner, attributed, is_reply=is_reply)
     return owner, forwarded
+
+
+def _give_back_own_quotes(lines: list[str], owner: list[bool], attributed: int | None, *, is_reply: bool) -> None:
+    """Lines with `>` that quote nobody are the sender's own: all of them in a mail that answers nothing, and in an
+    answer those that its own words introduce ("here is the log:") above the quote that names its author.
+    """
+    if attributed is None and not is_reply:
+        owner[:] = [True] * len(owner)
+    index = 0
+    while attributed is not None and index < attributed:
+        end = index
+        while end < attributed and not owner[end]:
+            end += 1
+        above = next((lines[at].strip() for at in range(index - 1, max(index - 4, -1), -1) if lines[at].strip()), "")
+        if end > index and above.endswith((":", "：")):
+            owner[index:end] = [True] * (end - index)
+        index = max(end, index + 1)
 
 
 def _forward_inside(lines: list[str], index: int) -> bool:

@@ -32,6 +32,7 @@ _SENT_FROM = re.compile(
     re.IGNORECASE,
 )
 _SENT_SUFFIX = re.compile(r"(?:から送信|gönderildi|에서 보냄|gesendet|傳送|发送|发送的|送信)[.。!)]{0,2}$")
+_SENT_FROM_MY = re.compile(r"[\W_]{0,4}sent from my ", re.IGNORECASE)
 _DEVICE = re.compile(
     r"iphone|ipad|ipod|ios|android|outlook|samsung|galaxy|blackberry|huawei|xiaomi|pixel|nokia|windows|mobil|móvil|phone|telefon|téléphone|"
     r"smartphone|tablet|yahoo|gmail|proton|mail\b|app\b|k-9|typeapp|aquamail|bluemail|spark|thunderbird|device|gerät|handy|"
@@ -138,7 +139,7 @@ def _is_footer(lines: list[str], index: int) -> bool:
         near = "\n".join(tail[1:4])
         if _LIST_FOOTER.search(near) or _SENT_FROM.match(near):
             return True
-        underscores = tail[0].startswith("___")
+        underscores = tail[0].startswith(("___", "——", "––"))
         return underscores and bool(_count(_DISCLAIMER, text) or (len(tail) <= 12 and _CONTACT.search(text)))
     if not _count(_DISCLAIMER, text[:600]):
         return False
@@ -157,7 +158,8 @@ def _without_device_line(lines: list[str]) -> list[str]:
             continue
         text = " ".join(item.strip() for item in lines[start:])
         opens = _SENT_FROM.match(first) and not first.rstrip().endswith("?")
-        if (opens or _SENT_SUFFIX.search(text)) and _DEVICE.search(text) and len(text) <= 220 and _short(text):
+        device = "http" in text or _DEVICE.search(text) or (_SENT_FROM_MY.match(first) and len(first.split()) <= 8)
+        if (opens or _SENT_SUFFIX.search(text)) and device and len(text) <= 220 and _short(text):
             return lines[:start]
     return lines
 

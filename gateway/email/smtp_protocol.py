@@ -47,10 +47,12 @@ class Porter(SMTP):
         self._host = host
         self._max_bytes = max_bytes
         self._turned_away = False
+        self._socket: asyncio.Transport | None = None
         self.receiving = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        if self._original_transport is None and isinstance(transport, asyncio.Transport):
+        if self._socket is None and isinstance(transport, asyncio.Transport):
+            self._socket = transport
             refusal = self._host.opened(self)
             if refusal:
                 self._turned_away = True
@@ -65,15 +67,20 @@ class Porter(SMTP):
         self._host.closed(self)
         super().connection_lost(error)
 
+    @property
+    def gone(self) -> bool:
+        """Whether the socket is closed. After a failed TLS handshake asyncio does not tell by `connection_lost`."""
+        return self._socket is None or self._socket.is_closing()
+
     def leave(self, words: str) -> None:
         """Say goodbye and close, unless a message is under way."""
-        if not self.receiving and isinstance(self.transport, asyncio.Transport):
+        if not self.receiving and not self.gone and isinstance(self.transport, asyncio.Transport):
             self.transport.write(words.encode() + b"\r\n")
             self.transport.close()
 
     def drop(self) -> None:
         """Close, message or not; what was written is still sent."""
-        if isinstance(self.transport, asyncio.Transport):
+        if not self.gone and isinstance(self.transport, asyncio.Transport):
             self.transport.close()
 
     @syntax("DATA")

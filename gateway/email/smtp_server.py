@@ -122,7 +122,7 @@ class EmailServer:
         for connection in list(self._connections):
             connection.drop()
         for _ in range(20):
-            if not self._connections:
+            if all(connection.gone for connection in self._connections):
                 break
             await asyncio.sleep(0.01)
         self._server = None
@@ -144,6 +144,7 @@ class EmailServer:
 
     def opened(self, connection: Porter) -> str | None:
         """Count a new connection; the refusal if there are too many."""
+        self._connections = {other for other in self._connections if not other.gone}
         if len(self._connections) >= self.max_connections:
             return texts.TOO_MANY_CONNECTIONS
         self._connections.add(connection)
