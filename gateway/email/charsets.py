@@ -21,8 +21,8 @@ _MEANT = {
     "euc-kr": "cp949", "ks_c_5601-1987": "cp949", "ksc5601": "cp949", "ks_c_5601": "cp949", "korean": "cp949",
     "big5": "cp950", "big5-hkscs": "big5hkscs", "x-x-big5": "cp950",
     "iso-2022-jp": "iso2022_jp_ext", "csiso2022jp": "iso2022_jp_ext", "unicode-1-1-utf-7": "utf-7",
-    "utf8": "utf-8", "utf-8mb4": "utf-8", "unicode": "utf-8", "x-mac-cyrillic": "mac-cyrillic", "macintosh": "mac-roman",
-    "x-mac-roman": "mac-roman", "koi8-ru": "koi8-u", "cp-850": "cp850", "ansi": "cp1252",
+    "utf8": "utf-8", "utf-8mb4": "utf-8", "unicode": "utf-8", "x-mac-cyrillic": "mac-cyrillic",
+    "macintosh": "mac-roman",    "x-mac-roman": "mac-roman", "koi8-ru": "koi8-u", "cp-850": "cp850", "ansi": "cp1252",
 }  # fmt: skip
 
 # Python codecs that are no charsets of mail; some cost far more than linear time.
