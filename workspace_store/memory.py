@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 from sqlalchemy import BigInteger, Column, Connection, Index, Text, select, text, update
 from sqlmodel import Field, SQLModel
 
-from workspace_store.database import now_us, table
+from workspace_store.database import now_us, storable, table
 
 
 class NoteRow(SQLModel, table=True):
@@ -34,13 +34,14 @@ note = table(NoteRow)
 
 SQLITE_SEARCH = (
     """CREATE VIRTUAL TABLE memory_search USING fts5(
-        body, principal UNINDEXED, kind UNINDEXED, ref UNINDEXED, at UNINDEXED,
+        body, principal, kind UNINDEXED, ref UNINDEXED, at UNINDEXED,
         tokenize = "unicode61 remove_diacritics 2")""",
 )
+# A tsvector holds 1 MB: what comes after the first 100,000 characters of one text is kept and not searched.
 POSTGRESQL_SEARCH = (
     """CREATE TABLE memory_search (
         body text NOT NULL, principal text NOT NULL, kind text NOT NULL, ref text NOT NULL, at bigint NOT NULL,
-        words tsvector GENERATED ALWAYS AS (to_tsvector('simple', body)) STORED)""",
+        words tsvector GENERATED ALWAYS AS (to_tsvector('simple', left(body, 100000))) STORED)""",
     "CREATE INDEX memory_search_words ON memory_search USING gin (words)",
     "CREATE INDEX memory_search_of ON memory_search (principal, ref)",
 )
@@ -70,6 +71,7 @@ def write_note(connection: Connection, owner: UUID, key: str, body: str, turn: U
     if there is not None:
         return UUID(str(there))
     identifier = uuid4()
+    body = storable(body)
     at = now_us()
     connection.execute(
         note.insert().values(id=identifier, key=key, principal=owner, body=body, turn=turn, at=at, superseded_by=None)
@@ -97,7 +99,7 @@ def index(connection: Connection, owner: UUID, kind: str, ref: str, body: str, a
     """Make ``body`` findable for its owner."""
     connection.execute(
         text("INSERT INTO memory_search (body, principal, kind, ref, at) VALUES (:body, :owner, :kind, :ref, :at)"),
-        {"body": body, "owner": owner.hex, "kind": kind, "ref": ref, "at": at},
+        {"body": storable(body), "owner": owner.hex, "kind": kind, "ref": ref, "at": at},
     )
 
 
@@ -107,9 +109,11 @@ def search(connection: Connection, owner: UUID, query: str, limit: int = 5) -> l
     if not words:
         return []
     if connection.dialect.name == "sqlite":
-        match = " OR ".join(f'"{word}"' for word in words)
+        # The owner is a word to look up too: the cost does not grow with what others have said.
+        match = f'principal : "{owner.hex}" AND body : (' + " OR ".join(f'"{word}"' for word in words) + ")"
         sql = """SELECT kind, ref, body, at FROM memory_search
-                 WHERE memory_search MATCH :match AND principal = :owner ORDER BY rank, at DESC LIMIT :limit"""
+                 WHERE memory_search MATCH :match AND principal = :owner
+                 ORDER BY bm25(memory_search, 1.0, 0.0), at DESC LIMIT :limit"""
     else:
         match = " | ".join(f"'{word}'" for word in words)
         sql = """SELECT kind, ref, body, at FROM memory_search
