@@ -142,7 +142,7 @@ class GuestConnection:
         command: str,
         *,
         terminal: str = "main",
-        timeout: float,  # noqa: ASYNC109 - the guest's, not ours
+        timeout: float,
         background: bool = False,
         output_bytes: int = 1 << 20,
         on_output: OutputListener | None = None,
