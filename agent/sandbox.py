@@ -74,11 +74,11 @@ class SandboxError(Exception):
     """A sandbox could not do what was asked; the text says why and what to do."""
 
 
-class SandboxLost(SandboxError):  # noqa: N818 - the design's word for it
+class SandboxLost(SandboxError):
     """The sandbox ended while a command ran; what the command did is not known."""
 
 
-class SandboxUnavailable(SandboxError):  # noqa: N818
+class SandboxUnavailable(SandboxError):
     """No backend works here; tools are refused and nothing runs on the host."""
 
 

@@ -31,7 +31,7 @@ channel.add_typer(channel_render, name="render")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 User = Annotated[str, typer.Option("--user", help="Speak as this user of the local channel; the owner by default.")]
 Whose = Annotated[
-    str, typer.Option("--principal", help="UUID of a user or room, or a name such as local:ann; the owner by default.")
+    str, typer.Argument(metavar="[USER]", help="UUID of a user or room, or a name such as local:ann or email:a@b.org.")
 ]
 Files = Annotated[list[Path], typer.Argument(exists=True, dir_okay=False, readable=True, help="Files, in order.")]
 
@@ -108,7 +108,7 @@ def doctor(json: Json = False) -> int:
 
 @journal.command("show")
 def journal_show(
-    principal: Whose = "",
+    principal: Whose = "owner",
     after: Annotated[int, typer.Option(min=0, help="Begin after this sequence number.")] = 0,
     limit: Annotated[int, typer.Option(min=1, help="At most so many events, the newest.")] = 50,
     json: Json = False,
@@ -129,8 +129,8 @@ def journal_verify(principal: Whose = "", json: Json = False) -> int:
 
 @workspace.command("ls")
 def workspace_ls(
-    path: Annotated[str, typer.Argument(help="A folder inside the volume.")] = "workspace",
-    principal: Whose = "",
+    principal: Whose = "owner",
+    path: Annotated[str, typer.Argument(help="A folder of the volume: workspace/… or home/….")] = "workspace",
     json: Json = False,
 ) -> int:
     """List files of a principal's volume."""
@@ -141,7 +141,7 @@ def workspace_ls(
 
 @workspace.command("history")
 def workspace_history(
-    principal: Whose = "",
+    principal: Whose = "owner",
     limit: Annotated[int, typer.Option(min=1, help="At most so many generations, the newest.")] = 20,
     json: Json = False,
 ) -> int:

@@ -112,3 +112,23 @@ def broken_chain(faults: int) -> str:
 
 def chain_holds(events: int) -> str:
     return f"The journal holds: {events} events checked."
+
+
+def fault(principal: str, seq: int, what: str) -> str:
+    return f"journal of {principal}, event {seq}: {what}"
+
+
+def no_such_path(path: str) -> str:
+    return f"There is no {path} in the last generation; paths start with workspace/ or home/."
+
+
+def no_database(path: Path) -> str:
+    return f"There is no database at {path} yet; it is made when `nightporter up` starts for the first time."
+
+
+def nobody_called(name: str) -> str:
+    return f"Nobody is called {name!r}; give a user's UUID, a name of the local channel such as owner, or channel:id."
+
+
+def database_unavailable(reason: str) -> str:
+    return f"The database cannot be read: {reason}. Start it, or correct database_url."

@@ -1,0 +1,72 @@
+"""The built-in engine: no model, deterministic. It understands exact forms and says honestly what it cannot do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from agent import texts
+from agent.engine import Step, ToolCall
+from agent.trajectory import Context, Said
+
+FORMS: tuple[tuple[re.Pattern[str], str, str], ...] = (
+    (re.compile(r"\$&\s*(?P<command>.+)", re.DOTALL), "shell", "background"),
+    (re.compile(r"\$\s*(?P<command>.+)", re.DOTALL), "shell", ""),
+    (re.compile(r"remember\b[:,]?\s*(?:that\s+)?(?P<text>.+)", re.DOTALL | re.IGNORECASE), "remember", ""),
+    (re.compile(r"recall\b[:,]?\s*(?P<query>.+)", re.DOTALL | re.IGNORECASE), "recall", ""),
+    (re.compile(r"tasks\s*", re.IGNORECASE), "tasks", ""),
+    (re.compile(r"output\s+(?P<task>\d{1,9})\s*", re.IGNORECASE), "task_output", ""),
+    (re.compile(r"stop\s+(?P<task>\d{1,9})\s*", re.IGNORECASE), "stop_task", ""),
+)
+
+INCOMPLETE = {
+    "$": texts.EMPTY_COMMAND,
+    "$&": texts.EMPTY_COMMAND,
+    "remember": texts.NOTHING_TO_REMEMBER,
+    "recall": texts.NOTHING_TO_RECALL,
+}
+
+
+class Operator:
+    """Answers each message in order: the first one without a result is next."""
+
+    name = "operator"
+    context_window = 16_384
+    takes_messages = False
+    # Each command is a thing of its own: its answer should not wait for the next one's.
+
+    async def step(self, context: Context) -> Step:
+        """One tool call for the first message that needs one, else the replies to all of them."""
+        results = {said.call: said.text for said in context.turn if said.role == "tool"}
+        replies: dict[str, str] = {}
+        for number, said in enumerate(_asked(context)):
+            call_id = f"call-{number + 1}"
+            if call_id in results:
+                replies[said.message] = results[call_id]
+                continue
+            found = understand(said.text)
+            if isinstance(found, str):
+                replies[said.message] = found
+                continue
+            name, arguments = found
+            return Step(calls=(ToolCall(call_id, name, arguments),))
+        return Step(replies=replies)
+
+
+def _asked(context: Context) -> Iterator[Said]:
+    return (said for said in context.turn if said.role == "user")
+
+
+def understand(text: str) -> tuple[str, dict[str, Any]] | str:
+    """The tool and arguments a message asks for, or the answer that needs none."""
+    text = text.strip()
+    incomplete = INCOMPLETE.get(text.lower())
+    if incomplete:
+        return incomplete
+    for form, name, mode in FORMS:
+        match = form.fullmatch(text)
+        if match:
+            arguments: dict[str, Any] = dict(match.groupdict())
+            return name, arguments | ({mode: True} if mode else {})
+    return texts.CAPABILITIES

@@ -1,0 +1,78 @@
+"""What a person reads of the agent."""
+
+from __future__ import annotations
+
+from agent.sandbox import BackgroundTask, CommandResult
+
+POLICY = (
+    "You are Nightporter: one agent with one memory and one workspace for each person, on every channel. "
+    "Do what is asked, say what you did, and say plainly what you could not do."
+)
+
+CAPABILITIES = """I have no model yet, so I understand a few exact forms:
+
+- `$ command` runs a command in your sandbox; directory, variables, functions and files stay for next time
+- `$& command` runs it in the background as a task
+- `remember …` keeps a note
+- `recall …` finds notes and earlier turns
+- `tasks` lists background tasks; `output N` and `stop N` act on one
+
+To talk freely, set a model in `nightporter.toml`:
+`[engine]` with `model = "anthropic:…"` or `"openai:…"` and its `api_key`."""
+
+NOTHING_FOUND = "I remember nothing about that."
+NOTHING_TO_REMEMBER = "Tell me what to remember: `remember the door code is 4711`."
+NOTHING_TO_RECALL = "Tell me what to look for: `recall door code`."
+NO_TASKS = "No background tasks."
+EMPTY_COMMAND = "There is no command after the `$`."
+
+
+def remembered(text: str) -> str:
+    return f"I will remember: {text}"
+
+
+def fenced(text: str) -> str:
+    """Text as a code block whose fence cannot be closed by the text."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}\n{text.rstrip()}\n{fence}"
+
+
+def command_result(result: CommandResult, output: str) -> str:
+    """A command's outcome as markdown: its output, then what is not plain success."""
+    parts = [fenced(output)] if output.strip() else []
+    if result.omitted_bytes:
+        parts.append(f"({result.omitted_bytes:,} bytes of output were left out.)")
+    if result.status == "running":
+        seconds = result.duration_ms / 1000
+        parts.append(f"Still running after {seconds:.0f} s, now task {result.task}.")
+    elif result.status == "interrupted":
+        parts.append("Interrupted.")
+    elif result.exit_code:
+        parts.append(f"Exit code {result.exit_code}.")
+    elif not parts:
+        parts.append("Done, no output.")
+    parts += result.notes
+    return "\n\n".join(parts)
+
+
+def started(result: CommandResult) -> str:
+    return f"Started as task {result.task}."
+
+
+def task_line(task: BackgroundTask) -> str:
+    state = task.state if task.exit_code is None else f"{task.state} ({task.exit_code})"
+    return f"- {task.task}: `{' '.join(task.argv)[:200]}` {state}, policy {task.policy}, started {task.starts}×"
+
+
+def interrupted(known: str) -> str:
+    """The result of a tool that was cut off: what is known, and that it must be checked before it is repeated."""
+    return (
+        "This was interrupted before its result was recorded, so it may have been done in part, in full or not at all; "
+        f"I did not run it again. {known} Check before you repeat it."
+    )
+
+
+def refused(reason: str) -> str:
+    return f"I could not run this: {reason}"

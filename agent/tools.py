@@ -1,0 +1,148 @@
+"""Tools: what an engine may ask the turn to do, each with its declared kind of repetition.
+
+A tool returns text, data for the journal and, where it writes to the database, the writes themselves: the turn runs
+them in the transaction that records ``tool.returned``, so a tool that writes is done exactly once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+from uuid import UUID
+
+from sqlalchemy import Connection
+
+from agent import texts
+from agent.sandbox import CommandResult, OutputListener, Sandbox
+from workspace_store import memory
+from workspace_store.journal import Event
+
+Repetition = Literal["pure", "idempotent", "once"]
+
+SHELL = "shell"
+
+
+@dataclass(frozen=True)
+class Write:
+    """A write to be made with the tool's result, and the event that tells of it."""
+
+    apply: Callable[[Connection], object]
+    event: Event
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """``text`` for the engine and the reader; ``data`` for the journal; ``touched``: it may have changed the volume."""
+
+    text: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+    writes: tuple[Write, ...] = ()
+    touched: bool = False
+    output: str = ""
+    """A large output, to be kept whole as a blob."""
+
+
+class ToolHost(Protocol):
+    """What the turn lends to its tools."""
+
+    principal: UUID
+    turn: UUID
+
+    @property
+    def sandbox(self) -> Sandbox: ...
+
+    async def read(self, query: Callable[[Connection], Any]) -> Any: ...
+
+    def listener(self, call_id: str) -> OutputListener: ...
+
+
+Run = Callable[[ToolHost, str, Mapping[str, Any]], Awaitable[ToolResult]]
+
+
+@dataclass(frozen=True)
+class Tool:
+    """``repetition``: ``pure`` may run again after a crash; ``idempotent`` may with the same key; ``once`` may not."""
+
+    name: str
+    description: str
+    repetition: Repetition
+    run: Run
+    needs_sandbox: bool = False
+
+
+async def _shell(host: ToolHost, call_id: str, arguments: Mapping[str, Any]) -> ToolResult:
+    result = await host.sandbox.run(
+        f"{host.turn.hex}:{call_id}",
+        str(arguments["command"]),
+        terminal=str(arguments.get("terminal", "main")),
+        background=bool(arguments.get("background", False)),
+        on_output=host.listener(call_id),
+    )
+    return shell_result(result, background=bool(arguments.get("background", False)))
+
+
+def shell_result(result: CommandResult, *, background: bool = False) -> ToolResult:
+    """A command's result as a tool result."""
+    data = {
+        "status": result.status,
+        "exit_code": result.exit_code,
+        "omitted_bytes": result.omitted_bytes,
+        "duration_ms": result.duration_ms,
+        "terminal": result.terminal,
+        "cwd": result.cwd,
+        "task": result.task,
+        "state_digest": result.state_digest,
+        "notes": list(result.notes),
+    }
+    text = (
+        texts.started(result)
+        if background and result.status == "running"
+        else texts.command_result(result, result.output)
+    )
+    return ToolResult(text, data, touched=True, output=result.output)
+
+
+async def _remember(host: ToolHost, call_id: str, arguments: Mapping[str, Any]) -> ToolResult:
+    body, key = str(arguments["text"]), f"{host.turn.hex}:{call_id}"
+    write = Write(
+        lambda connection: memory.write_note(connection, host.principal, key, body, host.turn),
+        Event("memory.written", {"text": body}),
+    )
+    return ToolResult(texts.remembered(body), writes=(write,))
+
+
+async def _recall(host: ToolHost, call_id: str, arguments: Mapping[str, Any]) -> ToolResult:
+    query = str(arguments["query"])
+    hits = await host.read(lambda connection: memory.search(connection, host.principal, query))
+    if not hits:
+        return ToolResult(texts.NOTHING_FOUND)
+    return ToolResult("\n".join(f"- {hit.body}" for hit in hits))
+
+
+async def _tasks(host: ToolHost, call_id: str, arguments: Mapping[str, Any]) -> ToolResult:
+    found = await host.sandbox.tasks()
+    return ToolResult("\n".join(map(texts.task_line, found)) or texts.NO_TASKS)
+
+
+async def _task_output(host: ToolHost, call_id: str, arguments: Mapping[str, Any]) -> ToolResult:
+    output = await host.sandbox.task_output(int(arguments["task"]))
+    return ToolResult(texts.fenced(output) if output.strip() else "No output yet.", output=output)
+
+
+async def _stop_task(host: ToolHost, call_id: str, arguments: Mapping[str, Any]) -> ToolResult:
+    stopped = await host.sandbox.stop_task(int(arguments["task"]))
+    return ToolResult(texts.task_line(stopped), touched=True)
+
+
+TOOLS: Mapping[str, Tool] = {
+    tool.name: tool
+    for tool in (
+        Tool(SHELL, "Run a command in a named terminal of the sandbox, or in the background.", "once", _shell, True),
+        Tool("remember", "Keep a note in memory.", "idempotent", _remember),
+        Tool("recall", "Find notes and earlier turns.", "pure", _recall),
+        Tool("tasks", "List background tasks.", "pure", _tasks, True),
+        Tool("task_output", "Show the end of a background task's output.", "pure", _task_output, True),
+        Tool("stop_task", "Stop a background task.", "idempotent", _stop_task, True),
+    )
+}

@@ -1,0 +1,156 @@
+"""The trajectory: what a turn's engine is given, and how old turns fold into it.
+
+The order is cache-friendly: role, memory, folded history, the last turns word for word, this turn, the status bar.
+Folding is extractive and needs no model: each turn folds once, by itself, into a record that keeps every identifier,
+file name and outcome it can afford; the turn's own words stay retrievable from its record.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Role = Literal["user", "assistant", "tool"]
+
+CHARACTERS_PER_TOKEN = 4
+VERBATIM_TURNS = 8
+VERBATIM_TOKENS = 6000
+FOLDED_TOKENS = 4000
+FOLDED_RECORDS = 200
+RECORD_CHARACTERS = 600
+PREVIEW_CHARACTERS = 8192
+"""Outputs above this go to a blob and are shown by head and tail."""
+
+# What a fold must not lose: ids, hashes, addresses, paths, numbers with meaning. Matched within one word of bounded
+# length, since a search for an address in a long run of letters costs the square of its length.
+IDENTIFIER = re.compile(
+    r"""https?://[^\s<>"')]+ | [\w.+-]+@[\w-]+\.[\w.-]+ | \b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b
+      | \b[0-9a-f]{7,64}\b | (?:~|\.{1,2})?(?:/[\w.@+-]+)+ | \b[\w-]+\.[a-z]{1,5}\b
+      | \b[A-Z][A-Z0-9]*[-_]\d+\b | :\d{2,5}\b""",
+    re.VERBOSE,
+)
+WORD_CHARACTERS = 256
+WORDS_LOOKED_AT = 4000
+
+
+@dataclass(frozen=True)
+class Said:
+    """One thing said or done in a turn. ``message``: hex UUID of the inbox message it is or answers."""
+
+    role: Role
+    text: str
+    message: str = ""
+    call: str = ""
+    name: str = ""
+    data: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if value not in ("", {})}
+
+    @staticmethod
+    def from_json(body: dict[str, Any]) -> Said:
+        return Said(**body)
+
+
+@dataclass
+class Context:
+    """What an engine sees: bounded whatever the history."""
+
+    policy: str
+    notes: list[str]
+    folded: list[str]
+    recent: list[list[Said]]
+    turn: list[Said]
+    status: str
+    briefing: list[str] = field(default_factory=list)
+
+    def tokens(self) -> int:
+        texts = [self.policy, self.status, *self.notes, *self.folded, *self.briefing]
+        texts += [said.text for turn in [*self.recent, self.turn] for said in turn]
+        return sum(map(count_tokens, texts))
+
+
+def count_tokens(text: str) -> int:
+    """An estimate, on the safe side for English text."""
+    return len(text) // CHARACTERS_PER_TOKEN + 1
+
+
+def count_turn(turn: Sequence[Said]) -> int:
+    return sum(count_tokens(said.text) for said in turn)
+
+
+def preview(text: str, blob: str | None, limit: int = PREVIEW_CHARACTERS) -> str:
+    """Head and tail of a large output with what was left out between, decided once."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    left_out = len(text) - 2 * half
+    where = f", whole output kept as {blob[:16]}" if blob else ""
+    return f"{text[:half]}\n[… {left_out:,} characters left out{where} …]\n{text[-half:]}"
+
+
+def fold(turn: Sequence[Said], limit: int = RECORD_CHARACTERS) -> str:
+    """One turn as a record: what was asked, done and answered, and every identifier of it that fits."""
+    lines = [f"{_who(said)}: {_first_line(said.text)}" for said in turn if said.text.strip()]
+    head = " | ".join(lines)[:limit]
+    found: dict[str, None] = {}
+    for said in turn:
+        for identifier in identifiers(said.text):
+            if identifier not in head:
+                found[identifier] = None
+    kept, used = [], 0
+    for identifier in found:
+        used += len(identifier) + 1
+        if used > limit:
+            break
+        kept.append(identifier)
+    return head + (f" [{' '.join(kept)}]" if kept else "")
+
+
+def identifiers(text: str) -> Iterator[str]:
+    """Ids, hashes, addresses, paths and the like in the first words of a text; linear in its length."""
+    for word in text.split(None, WORDS_LOOKED_AT)[:WORDS_LOOKED_AT]:
+        yield from IDENTIFIER.findall(word[:WORD_CHARACTERS])
+
+
+def _who(said: Said) -> str:
+    return {"user": "asked", "assistant": "answered", "tool": said.name or "tool"}[said.role]
+
+
+def _first_line(text: str, limit: int = 160) -> str:
+    line = " ".join(text[: 4 * limit].split())
+    return line if len(line) <= limit else f"{line[:limit]}…"
+
+
+def within(records: Sequence[str], budget: int) -> list[str]:
+    """The newest ``records`` whose tokens fit ``budget``, in order."""
+    kept: list[str] = []
+    for record in reversed(records):
+        budget -= count_tokens(record)
+        if budget < 0:
+            break
+        kept.append(record)
+    return kept[::-1]
+
+
+def fit(context: Context, window: int) -> bool:
+    """Bring a context above 80 % of the window down to it, oldest first, whole turns only; whether anything went.
+
+    This turn's own words and the notes are never dropped: they are what the turn is about.
+    """
+    changed = False
+    limit = window * 8 // 10
+    while context.tokens() > limit:
+        if context.folded:
+            context.folded.pop(0)
+        elif context.recent:
+            oldest = context.recent.pop(0)
+            context.folded.append(fold(oldest))
+            if not context.recent and context.tokens() > limit:
+                context.folded.clear()
+        else:
+            break
+        changed = True
+    return changed

@@ -1,0 +1,55 @@
+"""What every channel is to the gateway: a name and a way to send a reply, with outcomes that say what is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from workspace_store.outbox import Reply
+
+
+@dataclass(frozen=True)
+class Sent:
+    """It went out. ``external_id``: the platform's id. ``repeated``: it may have gone out before as well."""
+
+    external_id: str | None = None
+    repeated: bool = False
+
+
+@dataclass(frozen=True)
+class Retry:
+    """It did not go out; try again after ``seconds`` (None: back off)."""
+
+    reason: str
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Refused:
+    """It will never go out: a dead letter with this reason."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Uncertain:
+    """The answer was lost: it may have gone out."""
+
+    reason: str
+
+
+Outcome = Sent | Retry | Refused | Uncertain
+
+
+class Channel(Protocol):
+    """A way of talking."""
+
+    name: str
+
+    async def send(self, reply: Reply) -> Outcome:
+        """Send one reply. ``reply.was_sending``: an earlier attempt may have gone out; settle that first.
+
+        A channel that can read back does so; one that sends under a stable id sends again; any other sends once more
+        and says ``repeated``.
+        """
+        ...

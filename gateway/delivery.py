@@ -1,0 +1,129 @@
+"""Delivery: replies leave the outbox in order per conversation, each marked ``sending`` before it is sent.
+
+A bell starts a round at once; without bells there is one each second. A crash between sending and recording leaves the
+row in ``sending`` under a dead claimer: the next round settles it. What fails for good becomes a dead letter and holds
+nothing up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import structlog
+from sqlalchemy import Connection
+
+from gateway.channel import Channel, Outcome, Refused, Retry, Sent, Uncertain
+from workspace_store import journal, liveness, outbox
+from workspace_store.database import Database, DatabaseUnavailable, database_now_us
+from workspace_store.journal import Event
+from workspace_store.outbox import Reply
+
+log = structlog.get_logger()
+
+POLL_SECONDS = 1.0
+MAX_ATTEMPTS = 12
+BACKOFF_SECONDS = 1.0
+BACKOFF_MOST_SECONDS = 600.0
+
+
+@dataclass
+class Delivery:
+    """Delivers for the channels of this gateway. ``claimer``: the gateway's id, alive by its lock."""
+
+    claimer: str
+    database: Database
+    lives: Path
+    channels: Mapping[str, Channel]
+    bell: asyncio.Event = field(default_factory=asyncio.Event)
+    _sending: set[asyncio.Task[None]] = field(default_factory=set)
+
+    async def run(self) -> None:
+        """Deliver until cancelled."""
+        while True:
+            self.bell.clear()
+            try:
+                claimed = await self._claim()
+            except DatabaseUnavailable as error:
+                log.warning("could not look into the outbox", reason=str(error))
+                claimed = []
+            for reply in claimed:
+                task = asyncio.create_task(self._deliver(reply))
+                self._sending.add(task)
+                task.add_done_callback(self._sending.discard)
+            try:
+                await asyncio.wait_for(self.bell.wait(), POLL_SECONDS)
+            except TimeoutError:
+                continue
+
+    async def drain(self, seconds: float) -> None:
+        """Let what is being sent finish; what does not is settled by whoever claims it next."""
+        if self._sending:
+            _, late = await asyncio.wait(self._sending, timeout=seconds)
+            for task in late:
+                task.cancel()
+
+    async def _claim(self) -> list[Reply]:
+        names = list(self.channels)
+        if not await self.database.read(partial(outbox.any_due, channels=names)):
+            return []
+        return await self.database.write(self._claim_now)
+
+    def _claim_now(self, connection: Connection) -> list[Reply]:
+        dead = [
+            claimer
+            for claimer in outbox.claimers(connection)
+            if claimer != self.claimer and liveness.is_dead(self.lives, claimer)
+        ]
+        return outbox.claim(connection, list(self.channels), self.claimer, dead)
+
+    async def _deliver(self, reply: Reply) -> None:
+        try:
+            outcome = await self.channels[reply.channel].send(reply)
+        except Exception as error:
+            log.exception("sending failed", channel=reply.channel, reply=str(reply.id))
+            outcome = Retry(f"{type(error).__name__}: {error}")
+        await self._record(reply, outcome)
+        # What waited behind it in the same conversation is next.
+        self.bell.set()
+
+    async def _record(self, reply: Reply, outcome: Outcome) -> None:
+        while True:
+            try:
+                await self.database.write(lambda connection: self._settle(connection, reply, outcome))
+            except DatabaseUnavailable as error:
+                # The row stays ours, in ``sending``: what went out is recorded as soon as the database is back.
+                log.warning("could not record a delivery; trying again", reason=str(error))
+                await asyncio.sleep(POLL_SECONDS)
+            else:
+                return
+
+    def _settle(self, connection: Connection, reply: Reply, outcome: Outcome) -> None:
+        if isinstance(outcome, Sent):
+            repeated = outcome.repeated
+            if outbox.sent(connection, reply.id, self.claimer, outcome.external_id, repeated=repeated):
+                body = {"reply": reply.id.hex, "channel": reply.channel, "possibly_repeated": repeated}
+                journal.append(connection, reply.principal, [Event("reply.delivered", body)], under=None)
+        elif isinstance(outcome, Refused) or reply.attempts + 1 >= MAX_ATTEMPTS:
+            if outbox.bury(connection, reply.id, self.claimer, outcome.reason):
+                body = {"reply": reply.id.hex, "channel": reply.channel, "reason": outcome.reason}
+                journal.append(connection, reply.principal, [Event("reply.failed", body)], under=None)
+        elif isinstance(outcome, Uncertain):
+            # Stays ``sending`` under no claim: the next attempt knows that this one may have gone out.
+            outbox.leave_uncertain(
+                connection, reply.id, self.claimer, outcome.reason, self._next(connection, reply, None)
+            )
+        else:
+            next_at = self._next(connection, reply, outcome.seconds)
+            outbox.retry(connection, reply.id, self.claimer, outcome.reason, next_at)
+
+    @staticmethod
+    def _next(connection: Connection, reply: Reply, seconds: float | None) -> int:
+        if seconds is None:
+            most = min(BACKOFF_SECONDS * 2**reply.attempts, BACKOFF_MOST_SECONDS)
+            seconds = most * (0.5 + random.random() / 2)
+        return database_now_us(connection) + int(seconds * 1e6)

@@ -1,0 +1,42 @@
+"""What a person reads of the email channel: SMTP answers, reasons in `status`, words in a mail's header."""
+
+from __future__ import annotations
+
+NO_SUBJECT = "(no subject)"
+
+GREETING = "Nightporter"
+ACCEPTED = "250 2.0.0 Kept; it will be answered"
+TOO_LARGE = "552 5.3.4 Message too big for this system"
+NO_ROOM = "452 4.3.1 Too much mail at once; try again in a minute"
+TRY_LATER = "451 4.3.0 Cannot keep the message now; try again later"
+REFUSED = "550 5.7.1 Message refused"
+UNKNOWN_RECIPIENT = "550 5.1.1 No such mailbox here"
+TOO_MANY_RECIPIENTS = "452 4.5.3 Too many recipients"
+TOO_MANY_HOPS = "554 5.4.6 Too many Received fields: a mail loop"
+TOO_MANY_CONNECTIONS = "421 4.3.2 Too many connections; try again later"
+TOO_MANY_LOGINS = "421 4.7.0 Too many failed logins; try again later"
+SHUTTING_DOWN = "421 4.3.2 Shutting down; try again later"
+BAD_LOGIN = "535 5.7.8 Authentication credentials invalid"
+NOTHING_TO_KEEP = "550 5.6.0 The message is empty"
+
+NOT_AUTOMATIC = "it is an automatic mail ({detail})"
+NOT_BOUNCE = "it is a bounce ({detail})"
+NOT_LIST = "it comes from a mailing list or a notifier ({detail})"
+NOT_NULL_SENDER = "it has a null sender"
+NOT_SELF = "it comes from our own address"
+NOT_NOREPLY = "its sender says that nobody reads answers ({address})"
+NOT_ADDRESSED = "it names no sender"
+
+RELAY_UNREACHABLE = "cannot reach the mail relay {relay}: {reason}"
+RELAY_REFUSED_LOGIN = "the mail relay {relay} refused user and password: {reason}; check email.relay"
+RELAY_NEEDS_TLS = (
+    "the mail relay {relay} offers no TLS, and a password is not sent in the clear: "
+    "use smtps:// or a relay on this machine"
+)
+RELAY_SAID = "the mail relay said: {code} {message}"
+RESPONSE_LOST = "the connection to the mail relay was lost after the message was sent; it may have been delivered"
+BAD_RELAY = "email.relay must look like smtp://host:port or smtps://user:password@host, not {url!r}"
+BAD_LISTEN = "email.listen must look like 127.0.0.1:8025, not {value!r}"
+BAD_ADDRESS = "{address!r} is no mail address"
+BAD_PROTOCOL = "email.protocol must be smtp or lmtp, not {value!r}"
+HALF_TLS = "email.tls_certificate and email.tls_key are needed both, or neither"

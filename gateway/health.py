@@ -1,0 +1,75 @@
+"""Health: what is not ready, by name, and figures for Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import redis.asyncio
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
+from redis.exceptions import RedisError
+from sqlalchemy import Connection
+
+from workspace_store import liveness, outbox, principal
+from workspace_store.database import Database, DatabaseUnavailable
+
+NEEDED = ("runner", "sandbox-manager")
+
+METRICS = {
+    "nightporter_inbox_waiting": "Messages that have no final status yet",
+    "nightporter_outbox_replies": "Replies in the outbox, by status",
+    "nightporter_principals_owned": "Principals whose turns run now",
+    "nightporter_sandboxes_awake": "Principals whose sandbox is awake",
+    "nightporter_services_alive": "Living processes, by role",
+}
+
+
+@dataclass
+class Health:
+    database: Database
+    lives: Path
+    connect: Callable[[], redis.asyncio.Redis]
+
+    async def missing(self) -> list[str]:
+        """Names of what is not ready; empty: everything is."""
+        missing = [role for role in NEEDED if not liveness.alive(self.lives, role)]
+        try:
+            await self.database.read(principal.figures)
+        except DatabaseUnavailable:
+            missing.append("database")
+        if not await self._redis():
+            missing.append("redis")
+        return missing
+
+    async def _redis(self) -> bool:
+        connection = self.connect()
+        try:
+            await connection.ping()
+        except (RedisError, OSError):
+            return False
+        finally:
+            await connection.aclose()
+        return True
+
+    async def metrics(self) -> str:
+        """The figures in Prometheus' text format. Raises DatabaseUnavailable."""
+
+        def query(connection: Connection) -> tuple[dict[str, int], dict[str, int]]:
+            return principal.figures(connection), outbox.counts(connection)
+
+        figures, replies = await self.database.read(query)
+        registry = CollectorRegistry()
+        gauge = {name: Gauge(name, text, _labels(name), registry=registry) for name, text in METRICS.items()}
+        gauge["nightporter_inbox_waiting"].set(figures["waiting"])
+        gauge["nightporter_principals_owned"].set(figures["owned"])
+        gauge["nightporter_sandboxes_awake"].set(figures["awake"])
+        for status, count in replies.items():
+            gauge["nightporter_outbox_replies"].labels(status).set(count)
+        for role in ("gateway", *NEEDED):
+            gauge["nightporter_services_alive"].labels(role).set(len(liveness.alive(self.lives, role)))
+        return generate_latest(registry).decode()
+
+
+def _labels(name: str) -> tuple[str, ...]:
+    return {"nightporter_outbox_replies": ("status",), "nightporter_services_alive": ("role",)}.get(name, ())

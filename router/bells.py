@@ -1,0 +1,92 @@
+"""Bells: wake-up jobs that say only "there is mail", and best-effort news of outbox and progress.
+
+The database says what. Redis holds nothing that cannot be rebuilt: a lost bell is rung again by the sweeper, a lost
+piece of news is found by polling, and nobody waits for Redis: everything is sent from a thread of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import queue
+import threading
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+from uuid import UUID
+
+import redis
+import redis.asyncio
+import structlog
+from redis.exceptions import RedisError
+from rq import Queue
+
+log = structlog.get_logger()
+
+SHARED_QUEUE = "nightporter"
+NEWS_PREFIX = "nightporter:news:"
+JOB = "router.worker.serve"
+BACKLOG = 10_000
+
+
+def queue_name(host: str | None = None) -> str:
+    """The queue of one host, or the shared one."""
+    return f"{SHARED_QUEUE}.{host}" if host else SHARED_QUEUE
+
+
+def enqueue(connection: redis.Redis, principal: UUID, host: str | None = None) -> None:
+    """Ring for one principal. Raises RedisError."""
+    # A fresh job id each time: ``unique`` would block ringing again while the old job's hash lives.
+    Queue(queue_name(host), connection=connection).enqueue(
+        JOB, principal.hex, result_ttl=0, failure_ttl=60, job_timeout=-1
+    )
+
+
+class Ringer:
+    """Rings and publishes from one thread; what Redis does not take now is dropped, for the sweeper to ring again."""
+
+    def __init__(self, connect: Callable[[], redis.Redis]) -> None:
+        self._connect = connect
+        self._waiting: queue.Queue[Callable[[redis.Redis], object] | None] = queue.Queue(BACKLOG)
+        self._thread = threading.Thread(target=self._run, name="ringer", daemon=True)
+        self._thread.start()
+
+    def ring(self, principal: UUID, host: str | None = None) -> None:
+        self._send(lambda connection: enqueue(connection, principal, host))
+
+    def publish(self, principal: UUID, news: dict[str, Any]) -> None:
+        """News of a principal: ``{"bell": "outbox"}``, or a piece of a running command's output."""
+        body = json.dumps(news, ensure_ascii=False)
+        self._send(lambda connection: connection.publish(NEWS_PREFIX + principal.hex, body))
+
+    def _send(self, what: Callable[[redis.Redis], object]) -> None:
+        with contextlib.suppress(queue.Full):
+            self._waiting.put_nowait(what)
+
+    def _run(self) -> None:
+        connection: redis.Redis | None = None
+        while (what := self._waiting.get()) is not None:
+            try:
+                connection = connection or self._connect()
+                what(connection)
+            except (RedisError, OSError) as error:
+                connection = None
+                log.warning("a bell was lost; the sweeper rings it again", reason=str(error))
+
+    def close(self) -> None:
+        with contextlib.suppress(queue.Full):
+            self._waiting.put_nowait(None)
+        self._thread.join(timeout=1)
+
+
+async def news(connect: Callable[[], redis.asyncio.Redis]) -> AsyncIterator[tuple[UUID, dict[str, Any]]]:
+    """News of all principals, as it comes. Raises RedisError when the connection is lost."""
+    connection = connect()
+    try:
+        async with connection.pubsub() as subscription:
+            await subscription.psubscribe(f"{NEWS_PREFIX}*")
+            async for message in subscription.listen():
+                if message["type"] == "pmessage":
+                    name = message["channel"].decode().removeprefix(NEWS_PREFIX)
+                    yield UUID(name), json.loads(message["data"])
+    finally:
+        await connection.aclose()

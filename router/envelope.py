@@ -1,0 +1,78 @@
+"""The envelope: one inbound message in channel-neutral words, clean enough for any database.
+
+A channel fills it; everything after speaks only these words. ``reply`` is the channel's own: it comes back with the
+reply and nobody else reads it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from identity.users import Claim
+from workspace_store.database import storable, to_json
+
+MAX_KEY_CHARACTERS = 500
+"""An index of PostgreSQL takes 2,704 bytes; a Message-ID may be longer."""
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """A file that came with a message, kept as a blob. ``size`` in bytes."""
+
+    name: str
+    content_type: str
+    size: int
+    blob: str
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """``external_id`` is the platform's own id of the message; ``dedupe_key`` is made of it.
+
+    ``sent_at`` is microseconds since the epoch by the sender's clock, or None. ``context``: quoted or forwarded words.
+    """
+
+    channel: str
+    account: str
+    external_id: str
+    sender: Claim
+    conversation: str
+    thread: str
+    text: str
+    context: str = ""
+    attachments: tuple[Attachment, ...] = ()
+    sent_at: int | None = None
+    reply: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # Here, so that no channel forgets a field: what cannot be stored is never acknowledged and comes for ever.
+        for name in ("account", "conversation", "thread", "text", "context"):
+            object.__setattr__(self, name, storable(getattr(self, name)))
+        object.__setattr__(self, "sender", Claim(**{k: storable(v) for k, v in asdict(self.sender).items()}))
+
+    @property
+    def dedupe_key(self) -> str:
+        return dedupe_key(self.channel, self.account, self.external_id)
+
+    def to_json(self) -> str:
+        return to_json(asdict(self))
+
+    @staticmethod
+    def from_json(body: str) -> Envelope:
+        found = json.loads(body)
+        found["sender"] = Claim(**found["sender"])
+        found["attachments"] = tuple(Attachment(**item) for item in found["attachments"])
+        return Envelope(**found)
+
+
+clean = storable
+
+
+def dedupe_key(channel: str, account: str, external_id: str) -> str:
+    """What makes a message the same one: where it was said and the platform's own id of it."""
+    key = storable(f"{channel}:{account}:{external_id}")
+    return key if len(key) <= MAX_KEY_CHARACTERS else f"{channel}:{account}:{sha256(key.encode()).hexdigest()}"

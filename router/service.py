@@ -1,0 +1,72 @@
+"""The runner as a service: reads wake-up jobs, runs turns, sweeps."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from uuid import UUID
+
+import redis
+
+from agent.engine import Engine
+from router.bells import Ringer, queue_name
+from router.envelope import Envelope
+from router.runner import Runner
+from router.sweeper import Sweeper
+from router.worker import TurnWorker
+from sandbox_runner.sandboxes import Sandboxes, socket_path
+from sandbox_runner.turn import Assignment, TurnRunner
+from workspace_store import principal
+from workspace_store.blobs import DirectoryBlobs
+from workspace_store.database import Database
+from workspace_store.inbox import Row
+from workspace_store.liveness import Life
+
+ROLE = "runner"
+DRAIN_SECONDS = 2.0
+
+
+def read_message(row: Row) -> Assignment:
+    """An inbox row as the turn needs it."""
+    envelope = Envelope.from_json(row.envelope)
+    return Assignment(row, envelope.text, envelope.context, envelope.reply)
+
+
+async def serve(
+    *,
+    home: Path,
+    host: str,
+    database_url: str,
+    connect: Callable[[], redis.Redis],
+    engine: Engine,
+    concurrency: int,
+    ready: Callable[[], None],
+) -> None:
+    """Serve until SIGTERM: then take no more, let turns finish for a moment, cut off the rest."""
+    loop = asyncio.get_running_loop()
+    lives = home / "run" / "lives"
+    life = Life(lives, ROLE, host)
+    database = Database(database_url)
+    ringer = Ringer(connect)
+    sandboxes = Sandboxes(socket_path(home, host))
+    turns = TurnRunner(database, engine, sandboxes, DirectoryBlobs(home / "blobs"), read_message, ringer.publish)
+    runner = Runner(life.id, database, lives, turns, ringer.publish)
+
+    def stop(owner: UUID) -> None:
+        database.write_now(lambda connection: principal.stop(connection, owner))
+
+    worker = TurnWorker([queue_name(host), queue_name()], connect, runner.serve, stop, concurrency)
+    sweeper = Sweeper(life.id, database, lives, worker.serve_here, runner.held)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, worker.close)
+    sweeping = asyncio.create_task(sweeper.run())
+    ready()
+    await worker.run()
+    sweeping.cancel()
+    await worker.drain(DRAIN_SECONDS)
+    sandboxes.close()
+    life.end()
+    ringer.close()
+    await asyncio.to_thread(database.close)

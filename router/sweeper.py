@@ -1,0 +1,68 @@
+"""The sweeper: every runner has one. It rings again what was lost and takes over what a dead runner left.
+
+It serves what it finds in its own process, where a slot is free, so that a lost bell or a lost Redis costs a second and
+no turn. A principal is looked at again after two seconds; a dead owner's, and all pending ones at the start, at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Set
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from uuid import UUID
+
+import structlog
+from sqlalchemy import Connection
+
+from workspace_store import liveness, principal
+from workspace_store.database import Database, DatabaseUnavailable, now_us
+
+log = structlog.get_logger()
+
+SWEEP_SECONDS = 1.0
+RING_AGAIN_US = 2_000_000
+RENEW_SECONDS = 3.0
+
+
+@dataclass
+class Sweeper:
+    """``serve`` starts serving a principal in this process if a slot is free; ``held``: those it serves already."""
+
+    owner: str
+    database: Database
+    lives: Path
+    serve: Callable[[UUID], bool]
+    held: Set[UUID]
+    shared_home: bool = True
+
+    async def run(self) -> None:
+        """Sweep until cancelled: everything pending at once, then each second."""
+        since = now_us()
+        renewed = 0.0
+        while True:
+            try:
+                if not self.database.is_sqlite and asyncio.get_running_loop().time() - renewed > RENEW_SECONDS:
+                    await self.database.write(lambda connection: principal.renew_leases(connection, self.owner))
+                    renewed = asyncio.get_running_loop().time()
+                for found in await self.database.write(partial(self._find, not_rung_since=since)):
+                    self.serve(found)
+            except DatabaseUnavailable as error:
+                log.warning("could not sweep", reason=str(error))
+            await asyncio.sleep(SWEEP_SECONDS)
+            since = now_us() - RING_AGAIN_US
+
+    def _find(self, connection: Connection, not_rung_since: int) -> list[UUID]:
+        waiting = principal.with_mail(connection, not_rung_since)
+        for owner, expired in principal.owners(connection):
+            if owner == self.owner:
+                # A turn that ended without giving its lease back (the database was gone) is taken up again.
+                waiting += [found for found in principal.owned_by(connection, owner) if found not in self.held]
+            elif self._is_dead(owner, expired):
+                waiting += principal.owned_by(connection, owner)
+        principal.rung(connection, waiting)
+        return waiting
+
+    def _is_dead(self, owner: str, expired: bool) -> bool:
+        return liveness.is_dead(self.lives, owner) if self.shared_home else expired

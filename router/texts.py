@@ -1,0 +1,32 @@
+"""What a person reads of intake: answers to commands."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from identity.users import User
+from workspace_store.checkpoints import CommittedGeneration
+
+STOPPING = "Stopping."
+NO_NOTES = "I keep no notes for you yet."
+NO_GENERATIONS = "Your workspace has no generations yet."
+
+
+def status(waiting: int, awake: bool, generation: int, at: datetime | None) -> str:
+    lines = [
+        f"- messages waiting or running: {waiting}",
+        f"- sandbox: {'awake' if awake else 'asleep'}",
+        f"- workspace generation: {generation or 'none yet'}",
+        f"- last turn: {at:%Y-%m-%d %H:%M:%S} UTC" if at else "- last turn: none yet",
+    ]
+    return "\n".join(lines)
+
+
+def whoami(user: User, identities: list[tuple[str, str, str]]) -> str:
+    known = ", ".join(f"{channel}:{external}" for channel, _, external in identities)
+    return f"You are {user.display_name} (`{user.id}`), {user.role}. I know you as {known}."
+
+
+def generation(found: CommittedGeneration) -> str:
+    at = datetime.fromtimestamp(found.at / 1e6)
+    return f"- {found.generation}: {at:%Y-%m-%d %H:%M:%S}, {found.files} files, {found.changed} changed: {found.note}"

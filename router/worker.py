@@ -1,0 +1,241 @@
+"""``TurnWorker``: an RQ worker that runs its jobs as coroutines, many at once in one process.
+
+A turn mostly waits for a model, and what needs isolation is in the sandbox, not in a fork. The main thread's loop runs
+the turns; one reader thread a queue takes a slot *first* and then a job, so that no job waits in the intermediate
+queue, where maintenance would mark it failed. Redis may go and come: readers retry, turns do not notice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import redis
+import structlog
+from redis.exceptions import RedisError
+from rq import Queue
+from rq.command import parse_payload
+from rq.exceptions import DequeueTimeout, NoSuchJobError
+from rq.executions import Execution
+from rq.job import Job
+from rq.utils import now
+from rq.worker import BaseWorker
+
+log = structlog.get_logger()
+
+DEQUEUE_SECONDS = 5
+RETRY_SECONDS = 0.5
+BEAT_SECONDS = 5
+MAINTENANCE_SECONDS = 60
+# RQ's bookkeeping costs some ms of CPU a job: it is kept for jobs that last long enough to be looked at.
+SHOWN_AFTER_SECONDS = 0.1
+
+
+def serve(principal: str) -> None:
+    """The job's name in RQ's own tools. Never called: a TurnWorker serves jobs as coroutines."""
+    raise RuntimeError(f"wake-up jobs are served by `nightporter runner`, not by a plain RQ worker ({principal})")
+
+
+@dataclass
+class _Shown:
+    """A job that RQ's own tools can see."""
+
+    principal: UUID
+    queue: Queue
+    execution: Execution | None = None
+
+
+class TurnWorker(BaseWorker):
+    """Serves wake-up jobs with ``server(principal)``; RQ's stop commands call ``stop(principal)``."""
+
+    def __init__(
+        self,
+        queues: list[str],
+        connect: Callable[[], redis.Redis],
+        server: Callable[[UUID], Awaitable[None]],
+        stop: Callable[[UUID], object],
+        concurrency: int,
+    ) -> None:
+        # ``prepare_for_work`` would ask Redis, which need not be there yet.
+        super().__init__(list(queues), connection=connect(), worker_ttl=60, prepare_for_work=False)
+        self.hostname, self.pid = socket.gethostname(), os.getpid()
+        self._connect = connect
+        self._server = server
+        self._stop = stop
+        # Each reader holds one slot while it waits for a job; all slots but those can run turns.
+        self._slots = threading.BoundedSemaphore(concurrency + len(queues) - 1)
+        self._bookkeeper = ThreadPoolExecutor(1, "rq-bookkeeping")
+        self._shown: dict[str, _Shown] = {}
+        self._running: set[asyncio.Task[None]] = set()
+        self._closing = threading.Event()
+        self._closed = asyncio.Event()
+        self.log = logging.getLogger("rq.worker")
+        self.log.setLevel(logging.WARNING)
+
+    def work(self, *args: Any, **kwargs: Any) -> bool:
+        """RQ's entry, for callers without a loop: runs until ``close``."""
+        asyncio.run(self.run())
+        return True
+
+    async def run(self) -> None:
+        """Read the queues until ``close``; returns when the readers have ended, while turns may still run."""
+        loop = asyncio.get_running_loop()
+        readers = [threading.Thread(target=self._read, args=(queue, loop), daemon=True) for queue in self.queues]
+        threads = [*readers, threading.Thread(target=self._keep_known, daemon=True)]
+        for thread in threads:
+            thread.start()
+        await self._closed.wait()
+
+    def close(self) -> None:
+        """Take no more jobs; called on the loop."""
+        self._closing.set()
+        self._closed.set()
+
+    def serve_here(self, principal: UUID) -> bool:
+        """Serve a principal without a job, if a slot is free; called on the loop."""
+        if self._closing.is_set() or not self._slots.acquire(blocking=False):
+            return False
+        self._spawn(self._serve_principal(principal))
+        return True
+
+    async def drain(self, seconds: float) -> None:
+        """Wait for running turns; those that take longer are cut off here and go on from their journal elsewhere."""
+        if self._running:
+            _, late = await asyncio.wait(self._running, timeout=seconds)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+        self._bookkeeper.shutdown(wait=False, cancel_futures=True)
+
+    # Readers, each in its thread
+
+    def _read(self, queue: Queue, loop: asyncio.AbstractEventLoop) -> None:
+        connection = self._connect()
+        mine = Queue(queue.name, connection=connection)
+        while not self._closing.is_set():
+            if not self._slots.acquire(timeout=RETRY_SECONDS):
+                continue
+            job = self._next_job(mine, connection)
+            if job is None or self._closing.is_set():
+                self._slots.release()
+            else:
+                loop.call_soon_threadsafe(self._start, job, mine)
+
+    def _next_job(self, queue: Queue, connection: redis.Redis) -> Job | None:
+        try:
+            found = Queue.dequeue_any([queue], DEQUEUE_SECONDS, connection=connection)
+        except (DequeueTimeout, NoSuchJobError):
+            return None
+        except (RedisError, OSError) as error:
+            log.warning("Redis is not there; trying again", reason=str(error))
+            self._closing.wait(RETRY_SECONDS)
+            return None
+        return found[0] if found else None
+
+    # Turns, on the loop
+
+    def _start(self, job: Job, queue: Queue) -> None:
+        self._spawn(self._serve(job, queue))
+
+    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(coroutine)
+        self._running.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        self._slots.release()
+
+    async def _serve(self, job: Job, queue: Queue) -> None:
+        try:
+            principal = UUID(str(job.args[0]))
+        except Exception:
+            log.exception("not a wake-up job", job=job.id)
+            return
+        self._shown[job.id] = _Shown(principal, queue)
+        loop = asyncio.get_running_loop()
+        showing = loop.call_later(SHOWN_AFTER_SECONDS, self._bookkeeper.submit, self._show, job)
+        try:
+            await self._serve_principal(principal)
+        finally:
+            showing.cancel()
+            if not self._closing.is_set():
+                self._bookkeeper.submit(self._forget, job)
+
+    async def _serve_principal(self, principal: UUID) -> None:
+        try:
+            await self._server(principal)
+        except Exception:
+            log.exception("serving failed; the sweeper finds it again", principal=str(principal))
+
+    # What RQ's own tools see; from the bookkeeper's thread, so that a job is shown before it is forgotten
+
+    def _show(self, job: Job) -> None:
+        shown = self._shown.get(job.id)
+        if shown is None:
+            return
+        try:
+            job.started_at = now()
+            with self.connection.pipeline() as pipeline:
+                shown.execution = Execution.create(job, self.job_monitoring_interval + 60, pipeline, self.name)
+                job.prepare_for_execution(self.name, pipeline=pipeline)
+                pipeline.lrem(shown.queue.intermediate_queue_key, 1, job.id)
+                pipeline.execute()
+            self.executions[shown.execution.id] = shown.execution
+        except (RedisError, OSError) as error:
+            log.debug("a job is not shown", reason=str(error))
+
+    def _forget(self, job: Job) -> None:
+        shown = self._shown.pop(job.id)
+        try:
+            with self.connection.pipeline() as pipeline:
+                if shown.execution is not None:
+                    self.cleanup_execution(job, pipeline, shown.execution)
+                pipeline.lrem(shown.queue.intermediate_queue_key, 1, job.id)
+                pipeline.delete(job.key)
+                pipeline.execute()
+        except (RedisError, OSError) as error:
+            # The job's own time to live, or maintenance, removes it.
+            log.debug("a job is not forgotten", reason=str(error))
+
+    def _keep_known(self) -> None:
+        """Keep this worker and its executions visible, and clean up after dead ones; never in a turn's way."""
+        subscribed, cleaned = False, 0.0
+        known: Any = self  # These methods of RQ carry no types.
+        while not self._closing.is_set():
+            try:
+                if not self.connection.exists(self.key):
+                    known.register_birth()
+                if not subscribed:
+                    known.subscribe()
+                    subscribed = True
+                self.heartbeat()
+                for execution in list(self.executions.values()):
+                    self.maintain_heartbeats(execution.job, execution)
+                if time.monotonic() - cleaned > MAINTENANCE_SECONDS:
+                    known.clean_registries()
+                    cleaned = time.monotonic()
+            except (RedisError, OSError) as error:
+                log.debug("this worker could not tell Redis that it lives", reason=str(error))
+            self._closing.wait(BEAT_SECONDS)
+        try:
+            known.register_death()
+        except (RedisError, OSError) as error:
+            log.debug("this worker could not tell Redis that it ends", reason=str(error))
+
+    def handle_payload(self, message: Any) -> None:
+        """RQ's stop commands end the turns of the job's principal, as /stop does."""
+        payload = parse_payload(message)
+        if payload.get("command") in ("stop-job", "stop-execution"):
+            shown = self._shown.get(str(payload.get("job_id")))
+            if shown is not None:
+                self._stop(shown.principal)

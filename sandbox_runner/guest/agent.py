@@ -1,0 +1,333 @@
+"""The guest agent proper: what the host may ask, answered from terminals, tasks and the state file."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+from . import processes, restoring
+from .framing import Connection
+from .loop import Loop
+from .operations import OPERATIONS
+from .pressure import PressureWatch
+from .publisher import Publisher
+from .requests import BadRequest, fit, without_own_lines
+from .results import Results
+from .shell import Shell
+from .shell_state import Dump, exported
+from .tasks import Task, TaskTable
+from .terminal import Call, Ended, Terminal, is_terminal_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Answer = Callable[[dict[str, Any]], None]
+
+MAX_TERMINALS = 16
+_ROUND_S = 0.04
+_ROUNDS = 12
+_SETTLE_S = 0.15
+_PRESSURE_NOTE = (
+    "process limit reached; everything in the sandbox was stopped, terminals restarted from the last saved state"
+)
+_MEMORY_NOTE = "exit 137 is SIGKILL: most likely the memory limit"
+
+
+class Guest:
+    """Everything the guest knows. One instance a process."""
+
+    def __init__(self, loop: Loop, fd: int, base: dict[str, str], workspace: str, process_limit: int) -> None:
+        self.loop = loop
+        self.base = base
+        self.workspace = workspace
+        self._home = base.get("HOME", workspace)
+        self.folder = os.path.join(self._home, ".nightporter")
+        self._runtime = _private_folder(base)
+        self._shells = 0
+        self.publisher = Publisher(self.folder)
+        self.results = Results()
+        self.terminals: dict[str, Terminal] = {}
+        self.tasks = TaskTable(loop, os.path.join(self.folder, "tasks"), base, self._task_ended)
+        self.watch = PressureWatch(loop, process_limit, self._is_active, self._relieve)
+        self._notes: list[str] = []
+        """Told with the next result of any terminal."""
+        self.restored = False
+        self.sleeping: list[Task] | None = None
+        self._changed = False
+        self.connection = Connection(loop, fd, self._frame, self.end)
+        loop.watch_children(self._reap)
+
+    def end(self) -> None:
+        """Kill everything and stop (the host is gone, or asked for it)."""
+        processes.kill_everything()
+        for terminal in self.terminals.values():
+            shell = terminal.detach_shell()
+            if shell is not None:
+                shell.close()
+        with contextlib.suppress(OSError):
+            os.rmdir(self._runtime)
+        self.loop.stop()
+
+    # The host's requests ------------------------------------------------------------------------------------------
+
+    def _frame(self, frame: dict[str, Any]) -> None:
+        request_id = frame.get("id")
+
+        def answer(result: dict[str, Any]) -> None:
+            self.connection.send({"id": request_id, "ok": True, "result": result})
+
+        try:
+            operation = OPERATIONS.get(str(frame.get("op")))
+            if operation is None:
+                raise BadRequest(f"there is no operation {str(frame.get('op'))[:40]!r}")
+            operation(self, frame, answer)
+        except BadRequest as error:
+            self._refuse(request_id, "bad_request", str(error))
+        except OSError as error:
+            self._refuse(request_id, "failed", f"{error.strerror}: {error.filename or ''}")
+
+    def _refuse(self, request_id: object, code: str, message: str) -> None:
+        self.connection.send({"id": request_id, "ok": False, "error": {"code": code, "message": message}})
+
+    # Terminals ----------------------------------------------------------------------------------------------------
+
+    def terminal(self, name: str) -> Terminal:
+        """The terminal of that name, made when it is new. Raises BadRequest."""
+        if name not in self.terminals:
+            if not is_terminal_name(name):
+                raise BadRequest("a terminal's name is up to 64 letters, digits, '.', '_' and '-'")
+            if len(self.terminals) >= MAX_TERMINALS:
+                raise BadRequest(f"there are {MAX_TERMINALS} terminals already")
+            self.terminals[name] = Terminal(self.loop, name, self._start_shell, self._call_ended, self._call_timed_out)
+        return self.terminals[name]
+
+    def folder_for(self, cwd: str, notes: list[str], what: str) -> str:
+        """``cwd`` where it still is one; else the workspace, with a note."""
+        if cwd and os.path.isdir(cwd) and os.access(cwd, os.X_OK):
+            return cwd
+        fallback = self.workspace if os.path.isdir(self.workspace) else "/"
+        if cwd:
+            notes.append(f"{what}: the folder {cwd} is gone; it is in {fallback} now")
+        return fallback
+
+    def _start_shell(
+        self, terminal: Terminal, on_report: Callable[[str, Dump | None], None], on_exit: Callable[[int], None]
+    ) -> Shell:
+        state = terminal.state
+        notes: list[str] = []
+        cwd = self.folder_for(state["cwd"] if state else self.workspace, notes, f"terminal {terminal.name}")
+        if not os.path.isdir(self._runtime):
+            os.makedirs(self._runtime, mode=0o700)
+        self._shells += 1
+        shell = Shell(
+            self.loop,
+            os.path.join(self._runtime, str(self._shells)),
+            self.base,
+            cwd,
+            state,
+            list(terminal.history),
+            on_report,
+            on_exit,
+            restoring.limit_numbers(state.get("limits", {})) if state else None,
+        )
+        shell.notes += notes
+        return shell
+
+    def show(self, call_id: str, text: str) -> None:
+        self.connection.send_event({"event": "output", "call_id": call_id, "data": text})
+
+    def _call_ended(self, terminal: Terminal, call: Call, ended: Ended) -> None:
+        """A command is over. What it left running is watched for a moment before its state is believed."""
+        self._observe(terminal, call, ended, None, _ROUNDS)
+
+    def _observe(self, terminal: Terminal, call: Call, ended: Ended, before: set[int] | None, rounds: int) -> None:
+        """A fork bomb shows itself by ever new processes; and what was just forked becomes its program meanwhile."""
+        if terminal.current is not call:
+            return
+        left = self.tasks.unknown(*self._shells_at_rest())
+        if not left or (before is not None and (left <= before or rounds == 0)):
+            self._settle_held(terminal, call, ended)
+        elif self.watch.is_near():
+            self.watch.when_relieved(lambda: self._settle_held(terminal, call, ended))
+        else:
+            self.loop.call_later(_ROUND_S, lambda: self._observe(terminal, call, ended, left, rounds - 1))
+
+    def _settle_held(self, terminal: Terminal, call: Call, ended: Ended) -> None:
+        if terminal.current is call:
+            self.look()
+            self._settle_call(terminal, call, ended)
+
+    def _settle_call(self, terminal: Terminal, call: Call, ended: Ended) -> None:
+        notes = terminal.notes + self._notes
+        if ended.dump is not None:
+            state = ended.dump.state(self.base)
+            if terminal.shell is not None:
+                state["limits"] = restoring.limit_differences(terminal.shell.pid)
+            terminal.state = state
+        elif ended.shell_ended:
+            notes.append(f"the shell itself ended with {ended.code}; a new one starts from the last saved state")
+        else:
+            notes.append("the state of this terminal was too large to read; the last saved one stands")
+        if ended.code == 137 and not call.interrupted:
+            notes.append(_MEMORY_NOTE)
+        terminal.notes, self._notes = [], []
+        self._changed = False
+        notes += self.publish()
+        self._give(terminal, call, "interrupted" if call.interrupted else "exited", ended.code, notes)
+        terminal.proceed()
+
+    def _give(
+        self,
+        terminal: Terminal,
+        call: Call,
+        status: str,
+        code: int | None,
+        notes: list[str],
+        task: int | None = None,
+    ) -> None:
+        if call.live is not None:
+            call.live.flush()
+            call.live = None
+        text, omitted = call.output.text()
+        cwd = terminal.state["cwd"] if terminal.state else self.workspace
+        result = {
+            "call_id": call.call_id,
+            "status": status,
+            "exit_code": code,
+            "output": text,
+            "omitted_bytes": omitted,
+            "duration_ms": call.milliseconds(),
+            "terminal": terminal.name,
+            "cwd": cwd.encode("utf-8", "surrogateescape").decode("utf-8", "replace"),
+            "task": task,
+            "state_digest": self.publisher.digest if status != "running" else None,
+            "notes": call.notes + notes,
+        }
+        if terminal.shell is not None:
+            result["output"] = without_own_lines(text, call.token, terminal.shell.command_path)
+        self.results.settle(call, fit(result))
+
+    def _call_timed_out(self, terminal: Terminal, call: Call) -> None:
+        """The command goes on as a task, with the shell that it holds; the terminal gets a new one."""
+        shell = terminal.detach_shell()
+        if shell is None:
+            return
+        environment = exported(terminal.state) if terminal.state else {}
+        cwd = processes.working_directory(shell.pid) or self.workspace
+        # Run again only by a person's wish: it was not asked to be a service, and half of it is done already.
+        task = Task(self.tasks.new_number(), ["bash", "-c", call.command], cwd, environment, "ask")
+        self.tasks.adopt_shell(task, shell)
+        head, tail, omitted = call.output.parts()
+        if task.writer is not None:
+            task.writer.write(head + (b"\n[...]\n" if omitted else b"") + tail)
+            call.log = task.writer.write
+        shell.on_report = lambda _, dump: self.tasks.shell_ended(task, dump.status if dump else -1)
+        shell.on_exit = lambda code: self.tasks.shell_ended(task, code)
+        notes = [*terminal.notes, f"still running after {call.timeout_s:g} s: it is background task {task.number} now"]
+        terminal.notes = []
+        notes += self.publish()
+        self._give(terminal, call, "running", None, notes, task.number)
+        terminal.proceed()
+
+    # Tasks --------------------------------------------------------------------------------------------------------
+
+    def run_in_background(self, call: Call, terminal: Terminal) -> None:
+        state = terminal.state
+        cwd = self.folder_for(state["cwd"] if state else self.workspace, call.notes, f"terminal {terminal.name}")
+        environment = exported(state) if state else {}
+        task = Task(self.tasks.new_number(), ["bash", "-c", call.command], cwd, environment, "restart")
+        try:
+            self.tasks.start(task)
+        except OSError as error:
+            call.write(f"it could not be started: {error.strerror}\n".encode())
+            self._give(terminal, call, "exited", 126, [])
+            return
+        notes = self.publish()
+        self._give(terminal, call, "running", None, notes, task.number)
+
+    def look(self) -> list[Task]:
+        """Look for tasks nobody announced."""
+        return self.tasks.look(*self._shells_at_rest())
+
+    def _shells_at_rest(self) -> tuple[set[int], set[int]]:
+        """Shells that run nothing in the foreground, and those that do."""
+        idle: set[int] = set()
+        busy: set[int] = set()
+        for terminal in self.terminals.values():
+            if terminal.shell is not None:
+                at_rest = terminal.current is None or terminal.shell.reported
+                (idle if at_rest else busy).add(terminal.shell.pid)
+        return idle, busy
+
+    def _task_ended(self, task: Task) -> None:
+        self.connection.send_event({"event": "task_ended", "task": task.record()})
+        if self.sleeping is None and not self._changed:
+            self._changed = True
+            self.loop.call_later(0.05, self._publish_change)
+
+    def _publish_change(self) -> None:
+        if self._changed and self.sleeping is None:
+            self._changed = False
+            before = self.publisher.digest
+            self._notes += self.publish()
+            if self.publisher.digest != before:
+                self.connection.send_event({"event": "state", "digest": self.publisher.digest})
+
+    def publish(self) -> list[str]:
+        """Write the state file; notes for the person."""
+        running = self.tasks.running() if self.sleeping is None else self.sleeping
+        return self.publisher.publish(self.terminals.values(), running, self.tasks.next_number)
+
+    # Limits and ends ----------------------------------------------------------------------------------------------
+
+    def _is_active(self) -> bool:
+        return any(terminal.current for terminal in self.terminals.values()) or bool(self.tasks.running())
+
+    def _relieve(self) -> None:
+        """The sandbox is full of processes: end them all, needing no new one."""
+        processes.kill_everything()
+        self.tasks.mark_lost()
+        told = False
+        for terminal in list(self.terminals.values()):
+            shell = terminal.detach_shell()
+            if shell is not None:
+                shell.ended = True
+                shell.close()
+            terminal.cancel_timeout()
+            call = terminal.current
+            if call is not None:
+                told = True
+                self._give(terminal, call, "interrupted", None, [_PRESSURE_NOTE])
+        self._reap()
+        if not told:
+            self._notes.append(_PRESSURE_NOTE)
+        self.publish()
+
+        def resume() -> None:
+            for terminal in list(self.terminals.values()):
+                terminal.proceed()
+
+        self.loop.call_later(_SETTLE_S, resume)
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            self.tasks.reaped(pid, status)
+            for terminal in self.terminals.values():
+                if terminal.shell is not None and terminal.shell.pid == pid:
+                    terminal.shell.reaped(status)
+
+
+def _private_folder(base: dict[str, str]) -> str:
+    """A private folder for what the guest and its shells tell each other."""
+    parent = base.get("TMPDIR", "/tmp")
+    folder = os.path.join(parent if os.path.isdir(parent) else "/tmp", f".nightporter-{os.urandom(6).hex()}")
+    os.mkdir(folder, 0o700)
+    return folder

@@ -1,0 +1,139 @@
+"""What a turn lends to its tools: the sandbox, woken by the first call that needs it, and memory to read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+from uuid import UUID
+
+from sqlalchemy import Connection
+
+from agent.sandbox import BackgroundTask, CommandResult, OutputListener, Sandbox, SandboxError, SandboxLost, WakeReport
+from sandbox_runner import texts
+from sandbox_runner.published import Snapshot
+from sandbox_runner.sandboxes import LentSandbox, Look
+from workspace_store.database import Database
+from workspace_store.journal import Event
+
+T = TypeVar("T")
+
+
+class TurnSandbox:
+    """A tool host: wakes the sandbox once, and keeps what its waking has to tell until the turn has told it."""
+
+    def __init__(
+        self,
+        principal: UUID,
+        turn: UUID,
+        lent: LentSandbox,
+        database: Database,
+        publish: Callable[[UUID, dict[str, Any]], None],
+    ) -> None:
+        self.principal = principal
+        self.turn = turn
+        self._lent = lent
+        self._database = database
+        self._publish = publish
+        self._report: WakeReport | None = None
+        self._events: list[Event] = []
+        self._notes: tuple[str, ...] = ()
+        self.live_id: str | None = None
+
+    @property
+    def sandbox(self) -> Sandbox:
+        return self
+
+    @property
+    def briefing(self) -> list[str]:
+        return list(self._report.notes) if self._report else []
+
+    def unsaid_events(self) -> list[Event]:
+        """Events to journal with the next ones of the turn; told once."""
+        events, self._events = self._events, []
+        return events
+
+    def unsaid_notes(self) -> tuple[str, ...]:
+        """What could not be restored, for the person; told once."""
+        notes, self._notes = self._notes, ()
+        return notes
+
+    async def read(self, query: Callable[[Connection], T]) -> T:
+        return await self._database.read(query)
+
+    def listener(self, call_id: str) -> OutputListener:
+        return lambda text: self._publish(self.principal, {"turn": self.turn.hex, "call": call_id, "output": text})
+
+    # The sandbox's own words
+
+    async def wake(self) -> WakeReport:
+        if self._report is None:
+            self._report, self.live_id = await self._lent.wake()
+            if self._report.fresh:
+                self._notes = self._report.notes
+                body = {
+                    "sandbox": self._report.sandbox_id,
+                    "state_digest": self._report.state_digest,
+                    "notes": list(self._report.notes),
+                }
+                self._events.append(Event("sandbox.woken", body))
+        return self._report
+
+    async def run(
+        self,
+        call_id: str,
+        command: str,
+        *,
+        terminal: str = "main",
+        timeout: float | None = None,
+        background: bool = False,
+        on_output: OutputListener | None = None,
+    ) -> CommandResult:
+        await self.wake()
+        try:
+            return await self._lent.run(
+                call_id, command, terminal=terminal, timeout=timeout, background=background, on_output=on_output
+            )
+        except SandboxLost:
+            # The next call wakes a new one and tells what could not be restored into it.
+            self._report = None
+            raise
+
+    async def result(self, call_id: str) -> CommandResult | None:
+        await self.wake()
+        return await self._lent.result(call_id)
+
+    async def interrupt(self, terminal: str = "main") -> None:
+        if self._report is not None:
+            await self._lent.interrupt(terminal)
+
+    async def tasks(self) -> list[BackgroundTask]:
+        await self.wake()
+        return await self._lent.tasks()
+
+    async def task_output(self, task: int, tail_bytes: int = 8192) -> str:
+        await self.wake()
+        return await self._lent.task_output(task, tail_bytes)
+
+    async def stop_task(self, task: int) -> BackgroundTask:
+        await self.wake()
+        return await self._lent.stop_task(task)
+
+    async def capture(self) -> str | None:
+        await self.wake()
+        return await self._lent.capture()
+
+    # What the turn itself needs
+
+    async def look(self) -> Look:
+        """The live directory's id and the digest of the process state in it, without waking anything."""
+        return await self._lent.look()
+
+    async def snapshot(self, turn: UUID, note: str) -> Snapshot:
+        return await self._lent.snapshot(turn, note)
+
+    async def what_changed(self) -> str:
+        """What is known of a tool that was cut off: the files changed since the last checkpoint."""
+        try:
+            return texts.files_changed(await self._lent.changed_files())
+        except SandboxError as error:
+            return f"What changed could not be read ({error})."

@@ -1,0 +1,355 @@
+"""The sandbox manager: owns the warm sandboxes of a host, so that they outlive a runner's crash.
+
+Sleeps them when idle, kills whole sandboxes, never processes by name. It serves no messages: putting to sleep is a
+small turn under the principal's lease. When it dies, so do they.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import structlog
+from sqlalchemy import Connection
+
+from agent.sandbox import CommandResult, OutputListener, SandboxError, SandboxLimits, SandboxLost, WakeReport
+from sandbox_runner import texts
+from sandbox_runner.backend import Backend, Launch
+from sandbox_runner.guest_connection import GuestConnection
+from sandbox_runner.published import Snapshot, write_checkpoint
+from sandbox_runner.sandboxes import Look
+from sandbox_runner.seats import Awake, Seat, Seating, state_digest
+from sandbox_runner.uids import strip_special_bits
+from workspace_store import journal, principal
+from workspace_store.database import Database, DatabaseUnavailable
+from workspace_store.journal import Event
+from workspace_store.manifests import Generation
+from workspace_store.packs import VolumeError
+from workspace_store.principal import LEASE_SECONDS, Lease, StaleLease, StaleTenancy
+
+log = structlog.get_logger()
+
+IDLE_POLL_SECONDS = 0.5
+RENEW_SECONDS = 3.0
+MARGIN_SECONDS = 2.0
+ANSWER_SECONDS = 30.0
+"""How long beyond a command's own timeout the guest may take to answer before its sandbox is killed."""
+TASK_GRACE_SECONDS = 1.0
+
+
+@dataclass
+class Manager:
+    """``ring`` is called for a principal whose mail arrived while its sandbox was put to sleep."""
+
+    seating: Seating
+    backend: Backend
+    guest: Path
+    limits: SandboxLimits
+    idle_seconds: float
+    ring: Callable[[UUID], None]
+    _seats: dict[UUID, Seat] = field(default_factory=dict)
+    _locks: dict[UUID, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
+
+    @property
+    def database(self) -> Database:
+        return self.seating.database
+
+    # What a turn asks for
+
+    async def wake(self, owner: UUID, holder: object) -> tuple[WakeReport, str]:
+        """A warm sandbox as it is, or a new one with the process state restored; and the live directory's id."""
+        async with self._locks[owner]:
+            seat = await self._seat(owner, holder)
+            awake = seat.awake
+            if awake is not None:
+                report = WakeReport(awake.report.sandbox_id, False, await asyncio.to_thread(seat.state_digest))
+            else:
+                report = (await self._start(seat)).report
+            return report, seat.volume.live_id()
+
+    async def run(
+        self,
+        owner: UUID,
+        *,
+        call_id: str,
+        command: str,
+        terminal: str,
+        timeout: float | None,
+        background: bool,
+        on_output: OutputListener,
+    ) -> CommandResult:
+        seconds = timeout or self.limits.command_timeout_seconds
+        async with self._answering(owner, seconds) as guest:
+            result = await guest.run(
+                call_id, command, terminal=terminal, timeout=seconds, background=background,
+                output_bytes=self.limits.output_bytes, on_output=on_output,
+            )  # fmt: skip
+        return await self._with_digest(owner, result)
+
+    async def result(self, owner: UUID, call_id: str) -> CommandResult | None:
+        async with self._answering(owner, self.limits.command_timeout_seconds) as guest:
+            result = await guest.result(call_id)
+        return await self._with_digest(owner, result) if result else None
+
+    async def _with_digest(self, owner: UUID, result: CommandResult) -> CommandResult:
+        """A result with the digest of what is really published, where its command has ended."""
+        seat = self._seats.get(owner)
+        if seat is None or result.status == "running":
+            return replace(result, state_digest=None)
+        return replace(result, state_digest=await asyncio.to_thread(seat.state_digest))
+
+    @contextlib.asynccontextmanager
+    async def answering(self, owner: UUID) -> AsyncIterator[GuestConnection]:
+        """The guest of a sandbox that is awake, which has to answer soon or its sandbox is killed."""
+        async with self._answering(owner, 0) as guest:
+            yield guest
+
+    @contextlib.asynccontextmanager
+    async def _answering(self, owner: UUID, seconds: float) -> AsyncIterator[GuestConnection]:
+        seat = self._seats.get(owner)
+        if seat is None or seat.awake is None:
+            raise SandboxLost(texts.sandbox_lost())
+        try:
+            async with asyncio.timeout(seconds + ANSWER_SECONDS):
+                yield seat.awake.guest
+        except TimeoutError as error:
+            await self._kill(seat)
+            raise SandboxLost(texts.guest_silent()) from error
+
+    async def look(self, owner: UUID) -> Look:
+        """What is there, without waking anything."""
+        if not await asyncio.to_thread(self.seating.volumes.exists, owner):
+            return Look(None, None)
+
+        def read() -> Look:
+            with self.seating.volumes.open(owner) as volume:
+                return Look(volume.live_id(), state_digest(volume))
+
+        return await asyncio.to_thread(read)
+
+    async def changed_files(self, owner: UUID, holder: object) -> list[str]:
+        """Files that differ from the last committed generation."""
+        async with self._locks[owner]:
+            seat = await self._seat(owner, holder)
+            parent = await self._generation(owner)
+            await self._publish(seat, parent, None, "")
+            changes = await asyncio.to_thread(seat.volume.diff, parent, parent + 1)
+        names = [str(change.path) for change in changes if not change.is_directory]
+        return [name for name in names if not name.startswith("home/.nightporter/")]
+
+    async def snapshot(self, owner: UUID, holder: object, turn: UUID, note: str) -> Snapshot:
+        """Serialize process state and publish the next generation, for the turn to commit."""
+        async with self._locks[owner]:
+            seat = await self._seat(owner, holder)
+            if seat.awake is not None:
+                with contextlib.suppress(SandboxError, TimeoutError):
+                    # What was published after the last command stands where a terminal is busy.
+                    await asyncio.wait_for(seat.awake.guest.capture(), ANSWER_SECONDS)
+            parent = await self._generation(owner)
+            published = await self._publish(seat, parent, turn, note)
+            return _snapshot(seat, published, note, await asyncio.to_thread(seat.state_digest))
+
+    async def give_back(self, owner: UUID, holder: object) -> None:
+        """A turn is done with a sandbox: it is idle from now on, if nobody else holds it."""
+        async with self._locks[owner]:
+            seat = self._seats.get(owner)
+            if seat is None:
+                return
+            seat.holders.discard(holder)
+            seat.idle_since = asyncio.get_running_loop().time()
+            if not seat.holders and seat.awake is None:
+                await self._leave(seat)
+
+    async def let_go(self, holder: object) -> None:
+        """A runner's connection has ended: what it held is idle."""
+        for owner, seat in list(self._seats.items()):
+            if holder in seat.holders:
+                await self.give_back(owner, holder)
+
+    # Seats
+
+    async def _seat(self, owner: UUID, holder: object) -> Seat:
+        seat = self._seats.get(owner)
+        if seat is None:
+            seat = await self.seating.take(owner)
+            self._seats[owner] = seat
+        if seat.awake is not None and seat.awake.ended.done():
+            await self._dismantle(seat)
+        seat.holders.add(holder)
+        return seat
+
+    async def _start(self, seat: Seat) -> Awake:
+        """Build a sandbox on the mounted volume and restore process state into it."""
+        sandbox_id = f"{seat.principal.hex[:12]}-{uuid4().hex[:8]}"
+        launch = Launch(sandbox_id, seat.volume.workspace, seat.volume.home, self.guest, self.limits, seat.host_uid)
+        running = await self.backend.start(launch)
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                guest = await GuestConnection.over(running.socket)
+                restored = await guest.restore()
+        except BaseException as error:
+            await running.stop()
+            if isinstance(error, TimeoutError):
+                raise SandboxLost(texts.guest_silent()) from error
+            raise
+        digest = await asyncio.to_thread(seat.state_digest)
+        report = WakeReport(sandbox_id, True, digest, restored.notes)
+        ended = asyncio.create_task(running.wait())
+        seat.awake = Awake(running, guest, report, ended)
+        ended.add_done_callback(lambda _: asyncio.ensure_future(self._ended(seat)))
+        return seat.awake
+
+    async def _ended(self, seat: Seat) -> None:
+        """A sandbox ended by itself: out of memory, killed, or its guest died."""
+        if seat.awake is not None and seat.awake.ended.done():
+            log.warning("a sandbox ended", principal=str(seat.principal), reason=seat.awake.ended.result())
+            await self._dismantle(seat)
+            async with self._locks[seat.principal]:
+                if not seat.holders and seat.awake is None and self._seats.get(seat.principal) is seat:
+                    await self._leave(seat)
+
+    async def _kill(self, seat: Seat) -> None:
+        if seat.awake is not None:
+            await self._dismantle(seat)
+
+    async def _dismantle(self, seat: Seat) -> None:
+        awake, seat.awake = seat.awake, None
+        if awake is not None:
+            await awake.guest.close()
+            await awake.running.stop()
+            await asyncio.gather(awake.ended, return_exceptions=True)
+
+    async def _leave(self, seat: Seat) -> None:
+        self._seats.pop(seat.principal, None)
+        await self.seating.give_back(seat)
+
+    async def _generation(self, owner: UUID) -> int:
+        held = await self.database.read(partial(principal.tenant, identifier=owner))
+        return held.generation
+
+    async def _publish(self, seat: Seat, parent: int, turn: UUID | None, note: str) -> Generation:
+        name = turn.hex if turn else None
+        return await asyncio.to_thread(seat.volume.snapshot, parent, turn=name, note=note)
+
+    # Sleep
+
+    async def keep(self) -> None:
+        """Put idle sandboxes to sleep and keep tenancies, until cancelled."""
+        renewed = asyncio.get_running_loop().time()
+        while True:
+            await asyncio.sleep(IDLE_POLL_SECONDS)
+            now = asyncio.get_running_loop().time()
+            idle = [
+                owner
+                for owner, seat in self._seats.items()
+                if not seat.holders and now - seat.idle_since >= self.idle_seconds
+            ]
+            for owner in idle:
+                await self._sleep_safely(owner)
+            if not self.database.is_sqlite and now - renewed >= RENEW_SECONDS:
+                renewed = await self._renew(renewed, now)
+
+    async def _renew(self, renewed: float, now: float) -> float:
+        """Keep the tenancies; a sandbox whose tenancy is gone or cannot be kept is killed before another may start."""
+        try:
+            held = await asyncio.wait_for(self.seating.renew(), LEASE_SECONDS - MARGIN_SECONDS - RENEW_SECONDS)
+        except (DatabaseUnavailable, TimeoutError):
+            if now - renewed < LEASE_SECONDS - MARGIN_SECONDS:
+                return renewed
+            held = set()
+        for owner, seat in list(self._seats.items()):
+            if owner not in held:
+                log.warning("tenancy lost; killing the sandbox", principal=str(owner))
+                await self._kill(seat)
+                self._seats.pop(owner, None)
+                seat.volume.close()
+        return now
+
+    async def _sleep_safely(self, owner: UUID) -> None:
+        try:
+            await self.sleep(owner)
+        except (DatabaseUnavailable, StaleLease, StaleTenancy, SandboxError, VolumeError, OSError) as error:
+            log.warning("could not put a sandbox to sleep", principal=str(owner), reason=str(error))
+
+    async def sleep(self, owner: UUID) -> bool:
+        """Capture, commit a generation, dismantle and give the volume back; False: a turn runs, nothing was done."""
+        async with self._locks[owner]:
+            seat = self._seats.get(owner)
+            if seat is None or seat.holders:
+                return False
+            lease = await self._lease(owner)
+            if lease is None:
+                return False
+            try:
+                await self._sleep(seat, lease)
+            finally:
+                await self._release(lease)
+                await self._leave(seat)
+        if await self.database.read(partial(principal.waiting, identifier=owner)):
+            self.ring(owner)
+        return True
+
+    async def _lease(self, owner: UUID) -> Lease | None:
+        host = self.seating.host
+
+        def transaction(connection: Connection) -> Lease | None:
+            seen = principal.look(connection, owner)
+            # What a dead runner holds is a turn that another runner takes up: not idle.
+            if seen is None or seen.owner is not None:
+                return None
+            return principal.take(connection, owner, host, seen)
+
+        return await self.database.write(transaction)
+
+    async def _release(self, lease: Lease) -> None:
+        await self.database.write(partial(principal.abandon, lease=lease))
+
+    async def _sleep(self, seat: Seat, lease: Lease) -> None:
+        notes: tuple[str, ...] = ()
+        if seat.awake is not None:
+            try:
+                async with asyncio.timeout(ANSWER_SECONDS):
+                    await seat.awake.guest.shutdown(grace=TASK_GRACE_SECONDS)
+            except (SandboxError, TimeoutError) as error:
+                notes = (f"process state was not captured at the end: {error}",)
+            await self._dismantle(seat)
+        for tree in (seat.volume.workspace, seat.volume.home):
+            await asyncio.to_thread(strip_special_bits, tree)
+        parent = await self._generation(seat.principal)
+        published = await self._publish(seat, parent, None, texts.SLEEP_NOTE)
+        digest = await asyncio.to_thread(seat.state_digest)
+        snapshot = _snapshot(seat, published, texts.SLEEP_NOTE, digest)
+
+        def transaction(connection: Connection) -> None:
+            body = {"state_digest": digest, "files_changed": snapshot.changed, "notes": list(notes)}
+            seq = journal.append(connection, seat.principal, [Event("sandbox.slept", body)], under=lease)
+            write_checkpoint(connection, seat.principal, seq, None, snapshot)
+
+        await self.database.write(transaction)
+
+    async def close(self, seconds: float) -> None:
+        """Put everything to sleep, within ``seconds``; what does not sleep in time keeps its last publication."""
+        for seat in self._seats.values():
+            seat.holders.clear()
+        sleeping = [asyncio.create_task(self._sleep_safely(owner)) for owner in list(self._seats)]
+        if sleeping:
+            await asyncio.wait(sleeping, timeout=seconds)
+        for seat in list(self._seats.values()):
+            await self._kill(seat)
+        await self.backend.close()
+
+    def awake(self) -> list[UUID]:
+        return [owner for owner, seat in self._seats.items() if seat.awake is not None]
+
+
+def _snapshot(seat: Seat, published: Generation, note: str, digest: str | None) -> Snapshot:
+    return Snapshot(
+        published.number, published.digest, digest, note, published.files, published.bytes, published.changed,
+        published.moving, seat.tenancy,
+    )  # fmt: skip

@@ -1,0 +1,90 @@
+"""The sandbox manager as a service: one process on each host, apart from the runner."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from uuid import UUID
+
+import structlog
+from workspace_store.volumes import Volumes
+
+from agent.sandbox import SandboxLimits, SandboxUnavailable
+from sandbox_runner import backend, guest
+from sandbox_runner.backend import Backend
+from sandbox_runner.bubblewrap import BubblewrapBackend
+from sandbox_runner.manager import Manager
+from sandbox_runner.manager_server import listen
+from sandbox_runner.no_backend import NoBackend
+from sandbox_runner.sandboxes import socket_path
+from sandbox_runner.seats import Seating
+from sandbox_runner.settings import SandboxSettings
+from sandbox_runner.uids import HostUids
+from workspace_store.database import Database
+from workspace_store.liveness import Life
+
+log = structlog.get_logger()
+
+ROLE = "sandbox-manager"
+SLEEP_SECONDS = 3.5
+
+
+def limits(settings: SandboxSettings) -> SandboxLimits:
+    return SandboxLimits(
+        memory_mb=settings.memory_mb,
+        processes=settings.processes,
+        cpus=settings.cpus,
+        disk_mb=settings.disk_mb,
+        command_timeout_seconds=settings.command_timeout_seconds,
+    )
+
+
+async def serve(
+    *,
+    home: Path,
+    host: str,
+    database_url: str,
+    volumes: Path,
+    settings: SandboxSettings,
+    ring: Callable[[UUID], None],
+    ready: Callable[[], None],
+) -> None:
+    """Serve until SIGTERM: then put every sandbox to sleep and end."""
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    life = Life(home / "run" / "lives", ROLE, host)
+    database = Database(database_url)
+    seating = Seating(life.id, database, Volumes(volumes), home / "run" / "lives", HostUids())
+    manager = Manager(
+        seating, await choose_backend(home, host, settings), Path(guest.__file__).parent, limits(settings),
+        settings.idle_seconds, ring,
+    )  # fmt: skip
+    server = await listen(manager, socket_path(home, host))
+    keeping = asyncio.create_task(manager.keep())
+    ready()
+    await stopping.wait()
+    server.close()
+    keeping.cancel()
+    await manager.close(SLEEP_SECONDS)
+    life.end()
+    await asyncio.to_thread(database.close)
+
+
+async def choose_backend(home: Path, host: str, settings: SandboxSettings) -> Backend:
+    """The strongest backend that works here; one that refuses everything where none does."""
+    bubblewrap = BubblewrapBackend(home / "run" / f"sandboxes-{host}")
+    left = await asyncio.to_thread(bubblewrap.reap)
+    if left:
+        log.info("removed what an earlier sandbox manager left", sandboxes=left)
+    candidates: list[Backend] = [bubblewrap] if settings.backend in ("auto", "bubblewrap") else []
+    try:
+        chosen, probe = await backend.choose(candidates)
+    except SandboxUnavailable as error:
+        log.error("no sandbox works here; tools will be refused", reason=str(error))
+        return NoBackend(str(error))
+    log.info("sandbox backend", backend=chosen.name, reason=probe.reason)
+    return chosen

@@ -1,0 +1,24 @@
+"""The backend where none works: every tool is refused with the reason and the remedy, and nothing runs on the host."""
+
+from __future__ import annotations
+
+from agent.sandbox import SandboxUnavailable
+from sandbox_runner.backend import Launch, Probe, RunningSandbox
+
+
+class NoBackend:
+    """Refuses."""
+
+    name = "none"
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    async def probe(self) -> Probe:
+        return Probe(False, self._reason)
+
+    async def start(self, launch: Launch) -> RunningSandbox:
+        raise SandboxUnavailable(self._reason)
+
+    async def close(self) -> None:
+        return

@@ -1,0 +1,106 @@
+"""Going on with a turn that was cut off: what it recorded, and what of that still holds.
+
+A recorded result is reused as long as the state it describes is still there. A tool that was requested and never
+returned is uncertain: its result is fetched from the sandbox if that lived on, else it is closed with what is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from agent import texts as agent_texts
+from agent.engine import Step, ToolCall
+from agent.sandbox import SandboxError
+from agent.tools import SHELL, ToolResult, shell_result
+from agent.trajectory import Said
+from sandbox_runner import texts
+from sandbox_runner.host import TurnSandbox
+from workspace_store import journal
+from workspace_store.journal import Event
+
+
+@dataclass
+class Recorded:
+    """What a turn's events say. Empty for a turn that begins."""
+
+    steps: dict[int, Step] = field(default_factory=dict)
+    requested: set[str] = field(default_factory=set)
+    returned: dict[str, dict[str, Any]] = field(default_factory=dict)
+    rolled_back: set[str] = field(default_factory=set)
+
+    def step(self, number: int) -> Step | None:
+        return self.steps.get(number)
+
+    @property
+    def touched(self) -> list[tuple[str, dict[str, Any]]]:
+        """Recorded results that describe files or terminals, in order."""
+        return [(call, body) for call, body in self.returned.items() if body.get("touched")]
+
+    @property
+    def uncertain(self) -> set[str]:
+        return self.requested - self.returned.keys()
+
+
+def read(events: Sequence[journal.Recorded]) -> Recorded:
+    """Read a turn's events; what was forgotten of them counts as not recorded."""
+    found = Recorded()
+    for event in events:
+        body = event.body
+        if body is None:
+            continue
+        if event.kind == "model.responded":
+            found.steps[int(body["step"])] = Step.from_json(body)
+        elif event.kind == "tool.requested":
+            found.requested.add(str(body["call"]))
+        elif event.kind == "tool.returned":
+            found.returned[str(body["call"])] = body
+        elif event.kind == "turn.rolled_back":
+            found.rolled_back.update(str(call) for call in body["calls"])
+    return found
+
+
+async def check_state(recorded: Recorded, sandbox: TurnSandbox) -> list[Event]:
+    """Compare the newest recorded state with what is there; a ``turn.rolled_back`` event where it is gone.
+
+    An uncertain command after it may have published a later state, which is no loss: that command is closed as
+    uncertain by itself.
+    """
+    call, body = recorded.touched[-1]
+    expected = body.get("state_digest")
+    if expected is None or recorded.uncertain or call in recorded.rolled_back:
+        return []
+    there = await sandbox.look()
+    if there.live_id == body.get("live") and there.state_digest == expected:
+        return []
+    recorded.rolled_back.add(call)
+    lost = {"calls": [call], "expected": [body.get("live"), expected], "found": [there.live_id, there.state_digest]}
+    return [Event("turn.rolled_back", lost)]
+
+
+def said(recorded: Recorded, call: ToolCall, body: dict[str, Any]) -> Said:
+    """A recorded result as the engine sees it again."""
+    text = str(body["text"])
+    if call.id in recorded.rolled_back:
+        text = f"{texts.rolled_back(str(call.arguments.get('command', call.name)))}\n\n{text}"
+    return Said("tool", text, call=call.id, name=call.name)
+
+
+async def close_uncertain(turn: UUID, sandbox: TurnSandbox, call: ToolCall) -> ToolResult:
+    """The result of a tool that was under way: from the sandbox that lived on, else what is known. Never run again."""
+    if call.name == SHELL:
+        try:
+            result = await sandbox.result(f"{turn.hex}:{call.id}")
+        except SandboxError:
+            result = None
+        if result is not None:
+            return shell_result(result, background=bool(call.arguments.get("background", False)))
+    return ToolResult(agent_texts.interrupted(await sandbox.what_changed()), {"status": "interrupted"}, touched=True)
+
+
+async def close_lost(sandbox: TurnSandbox) -> ToolResult:
+    """The result of a command whose sandbox ended while it ran."""
+    known = f"{texts.sandbox_lost()} {await sandbox.what_changed()}"
+    return ToolResult(agent_texts.interrupted(known), {"status": "interrupted"}, touched=True)

@@ -1,0 +1,167 @@
+"""A seat: the right to one principal's volume on this host, and the sandbox that is warm in it, if any.
+
+Taking a seat mounts and verifies: the volume's marker, the database's generation and the tenancy must agree; what is
+provably left over is repaired, anything else is refused, never guessed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import UUID
+
+import structlog
+from sqlalchemy import Connection
+
+from agent.sandbox import SandboxUnavailable, WakeReport
+from sandbox_runner import texts
+from sandbox_runner.backend import RunningSandbox
+from sandbox_runner.guest_connection import GuestConnection
+from sandbox_runner.uids import HostUids, take_ownership
+from workspace_store import liveness, principal
+from workspace_store.beneath import UnsafePath
+from workspace_store.database import Database
+from workspace_store.packs import VolumeError
+from workspace_store.principal import StaleTenancy, Tenancy, Tenant
+from workspace_store.volumes import Volume, Volumes
+
+log = structlog.get_logger()
+
+STATE_FILE = "home/.nightporter/session_state.json"
+STATE_FILE_BYTES = 256 << 10
+
+
+@dataclass
+class Awake:
+    """A running sandbox with its guest."""
+
+    running: RunningSandbox
+    guest: GuestConnection
+    report: WakeReport
+    ended: asyncio.Task[str]
+
+
+@dataclass
+class Seat:
+    """``holders``: connections whose turns use it; idle since ``idle_since`` (loop time) when there are none."""
+
+    tenancy: Tenancy
+    volume: Volume
+    host_uid: int | None
+    awake: Awake | None = None
+    holders: set[object] = field(default_factory=set)
+    idle_since: float = 0.0
+
+    @property
+    def principal(self) -> UUID:
+        return self.tenancy.principal
+
+    def state_digest(self) -> str | None:
+        return state_digest(self.volume)
+
+
+def state_digest(volume: Volume) -> str | None:
+    """Digest of the terminals' records in the published process state; None: there is none that can be read.
+
+    Of the terminals only, hex SHA-256 of their canonical JSON: they change with commands and with nothing else, while
+    background tasks come and go by themselves. Read from the live directory, since what a guest says is not proof.
+    """
+    try:
+        state = json.loads(volume.read_file(STATE_FILE, max_bytes=STATE_FILE_BYTES))
+        terminals = json.dumps(state["terminals"], sort_keys=True, separators=(",", ":"))
+    except (OSError, UnsafePath, VolumeError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return hashlib.sha256(terminals.encode()).hexdigest()
+
+
+@dataclass
+class Seating:
+    """Takes and gives back seats for one manager. ``host``: the manager's id, alive by its lock."""
+
+    host: str
+    database: Database
+    volumes: Volumes
+    lives: Path
+    host_uids: HostUids
+    shared_home: bool = True
+
+    async def take(self, identifier: UUID) -> Seat:
+        """Take the tenancy, mount and verify the volume. Raises SandboxUnavailable with what a person can do."""
+        held, tenancy = await self.database.write(lambda connection: self._take(connection, identifier))
+        try:
+            uid = await self.database.write(lambda connection: self._uid(connection, identifier))
+            volume = await asyncio.to_thread(self._mount, identifier, held, uid)
+            if held.volume_id is None:
+                marker = volume.marker()
+                await self.database.write(lambda connection: principal.bind_volume(connection, tenancy, marker.volume))
+        except BaseException as error:
+            await asyncio.shield(self._release(tenancy))
+            if isinstance(error, VolumeError | OSError | principal.SandboxUidsExhausted):
+                raise SandboxUnavailable(texts.volume_refused(str(error))) from error
+            raise
+        return Seat(tenancy, volume, uid)
+
+    def _take(self, connection: Connection, identifier: UUID) -> tuple[Tenant, Tenancy]:
+        held = principal.tenant(connection, identifier)
+        if held.host not in (None, self.host) and not self._has_ended(held):
+            raise SandboxUnavailable(texts.awake_elsewhere())
+        tenancy = principal.take_tenancy(connection, identifier, self.host, held)
+        if tenancy is None:
+            raise SandboxUnavailable(texts.awake_elsewhere())
+        return held, tenancy
+
+    def _has_ended(self, held: Tenant) -> bool:
+        if self.shared_home:
+            return held.host is None or liveness.is_dead(self.lives, held.host)
+        return held.expired
+
+    def _uid(self, connection: Connection, identifier: UUID) -> int | None:
+        if os.geteuid() != 0:
+            return None
+        return principal.host_uid(connection, identifier, self.host_uids.base, self.host_uids.count)
+
+    def _mount(self, identifier: UUID, held: Tenant, uid: int | None) -> Volume:
+        """Mount and verify. Raises SandboxUnavailable, VolumeError."""
+        if held.volume_id is not None and not self.volumes.exists(identifier):
+            raise SandboxUnavailable(texts.volume_missing(held.generation))
+        volume = self.volumes.open(identifier, owner=None if uid is None else (uid, uid))
+        try:
+            _verify(volume, held)
+            if uid is not None:
+                for tree in (volume.workspace, volume.home):
+                    take_ownership(tree, uid)
+        except BaseException:
+            volume.close()
+            raise
+        return volume
+
+    async def give_back(self, seat: Seat) -> None:
+        """Release the tenancy; the sandbox has been dismantled."""
+        seat.volume.close()
+        await self._release(seat.tenancy)
+
+    async def _release(self, tenancy: Tenancy) -> None:
+        await self.database.write(lambda connection: principal.release_tenancy(connection, tenancy))
+
+    async def renew(self) -> set[UUID]:
+        """Prolong every tenancy of this manager; whose they are."""
+        return await self.database.write(lambda connection: principal.renew_tenancies(connection, self.host))
+
+
+def _verify(volume: Volume, held: Tenant) -> None:
+    marker = volume.marker()
+    if held.volume_id is not None and marker.volume != held.volume_id:
+        raise SandboxUnavailable(texts.volume_of_another())
+    if held.generation and not volume.generation_exists(held.generation):
+        raise SandboxUnavailable(texts.volume_behind(marker.generation, held.generation))
+    if marker.generation > held.generation:
+        # Published, and the runner died before it committed: the live files are what counts.
+        dropped = volume.discard_after(held.generation)
+        log.info("dropped uncommitted generations", principal=str(volume.principal), generations=dropped)
+
+
+__all__ = ["Awake", "Seat", "Seating", "StaleTenancy", "state_digest"]

@@ -1,0 +1,81 @@
+"""What a person reads of a turn."""
+
+from __future__ import annotations
+
+STOPPED = "Stopped."
+STOPPED_BEFORE = "Not started: you said /stop."
+
+
+def turn_failed(turn: str, reason: str) -> str:
+    return f"Something went wrong on my side and this turn ended: {reason}. Your message is kept (turn {turn[:8]})."
+
+
+def volume_refused(reason: str) -> str:
+    return f"I did not touch your workspace: {reason}"
+
+
+def set_aside(crashes: int) -> str:
+    return (
+        f"I set this message aside: working on it ended my process {crashes} times when nothing else was running. "
+        "What came after it goes on as usual. Say it differently, or ask an administrator to look at the journal."
+    )
+
+
+def sandbox_lost() -> str:
+    return "The sandbox it ran in is gone."
+
+
+def sandbox_never_started() -> str:
+    return "It had not reached the sandbox that is awake now."
+
+
+def files_changed(paths: list[str]) -> str:
+    listed = ", ".join(paths[:10]) + (f" and {len(paths) - 10} more" if len(paths) > 10 else "")
+    return (
+        f"Files changed since the last checkpoint: {listed}."
+        if paths
+        else "No files changed since the last checkpoint."
+    )
+
+
+def rolled_back(command: str) -> str:
+    return (
+        f"This ran, but the shell's state after it was lost with its sandbox, so directory and variables may be older "
+        f"than it left them (`{command[:200]}`). It was not run again. It had said:"
+    )
+
+
+def woken(notes: tuple[str, ...]) -> str:
+    return "\n".join(f"(On waking: {note})" for note in notes)
+
+
+SLEEP_NOTE = "fell asleep"
+
+
+def guest_silent() -> str:
+    return "The sandbox stopped answering and was ended."
+
+
+def awake_elsewhere() -> str:
+    return "your workspace is in use by another host now; try again in a few seconds"
+
+
+def volume_missing(generation: int) -> str:
+    return (
+        f"the volume is not there, and the database knows its generation {generation}. "
+        "Mount the storage that `volumes_url` names, or restore it from a backup."
+    )
+
+
+def volume_of_another() -> str:
+    return (
+        "the volume found in its place is another one than the database names. "
+        "Point `volumes_url` at the right storage, or restore database and volumes of the same time."
+    )
+
+
+def volume_behind(there: int, expected: int) -> str:
+    return (
+        f"the volume is at generation {there} and the database at {expected}: they are of different times. "
+        "Restore database and volumes of the same time."
+    )

@@ -1,0 +1,341 @@
+"""The turn: from one accepted message to a committed checkpoint, as the hand-off contract of a disposable sandbox.
+
+Each step is journaled under the lease before its result is used, so a turn that is cut off anywhere goes on from what
+is recorded: nothing recorded is asked or run again, and what was under way is closed as uncertain or fetched from the
+sandbox if that lived on. Never holds a transaction over a wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+from uuid import UUID, uuid4
+
+import structlog
+from sqlalchemy import Connection
+
+from agent import context
+from agent import texts as agent_texts
+from agent.engine import Engine, EngineError, Step, ToolCall
+from agent.sandbox import SandboxError, SandboxLost
+from agent.tools import TOOLS, ToolResult, Write
+from agent.trajectory import Said, fit, preview
+from sandbox_runner import resume, texts
+from sandbox_runner.host import TurnSandbox
+from sandbox_runner.published import Snapshot, write_checkpoint
+from sandbox_runner.sandboxes import Sandboxes
+from workspace_store import checkpoints, inbox, journal, outbox, principal
+from workspace_store.blobs import Blobs
+from workspace_store.database import Database, DatabaseUnavailable
+from workspace_store.inbox import Row
+from workspace_store.journal import Event
+from workspace_store.outbox import Address
+from workspace_store.principal import Lease, StaleLease
+
+log = structlog.get_logger()
+
+MAX_STEPS = 50
+STOP_POLL_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A message as the turn needs it: its inbox row, its words, and what its channel wants back with a reply."""
+
+    row: Row
+    text: str
+    context: str
+    """Quoted or forwarded words: data, not what the person says."""
+    reply: Mapping[str, Any]
+
+    @property
+    def address(self) -> Address:
+        return Address(self.row.channel, self.row.account, self.row.conversation, self.row.thread)
+
+
+class Stopped(Exception):
+    """The person said /stop."""
+
+
+@dataclass
+class Turn:
+    """A turn in hand."""
+
+    id: UUID
+    lease: Lease
+    assignments: list[Assignment]
+    recorded: resume.Recorded
+    said: list[Said] = field(default_factory=list)
+    pending: list[Event] = field(default_factory=list)
+    """Events that need no durability before the commit they go into."""
+    touched: bool = False
+    status: inbox.Status = "done"
+
+    @property
+    def principal(self) -> UUID:
+        return self.lease.principal
+
+
+@dataclass
+class TurnRunner:
+    """Runs turns. ``read_message`` makes an assignment of an inbox row; ``publish`` tells of progress, best effort."""
+
+    database: Database
+    engine: Engine
+    sandboxes: Sandboxes
+    blobs: Blobs
+    read_message: Callable[[Row], Assignment]
+    publish: Callable[[UUID, dict[str, Any]], None]
+
+    async def run(self, lease: Lease, row: Row, *, alone: bool = False) -> bool:
+        """Run one turn to its commit; whether the lease was given back with it (nothing else waits).
+
+        Raises StaleLease (another runs this principal now), DatabaseUnavailable (nothing is lost; try again).
+        """
+        turn = await self._begin(lease, row, alone)
+        async with self.sandboxes.lend(turn.principal) as lent:
+            sandbox = TurnSandbox(turn.principal, turn.id, lent, self.database, self.publish)
+            stop = asyncio.create_task(self._watch_for_stop(turn, sandbox))
+            try:
+                replies = await self._act(turn, sandbox)
+            except (StaleLease, DatabaseUnavailable, asyncio.CancelledError):
+                raise
+            except Stopped:
+                turn.pending.append(Event("turn.stopped", {}))
+                replies = _same_for_all(turn, texts.STOPPED)
+            except Exception as error:
+                log.exception("turn failed", turn=str(turn.id), principal=str(turn.principal))
+                replies = self._fail(turn, error)
+            finally:
+                stop.cancel()
+            snapshot = await self._save(turn, sandbox)
+            released = await self._commit(turn, sandbox, snapshot, replies)
+        if not released:
+            await self._fold(turn)
+        return released
+
+    # begin
+
+    async def _begin(self, lease: Lease, row: Row, alone: bool) -> Turn:
+        """Count the turn at ``turn.started``; a turn that was cut off comes with all it recorded."""
+        turn_id = row.turn or uuid4()
+
+        def transaction(connection: Connection) -> tuple[list[journal.Recorded], list[Row]]:
+            body = {"message": row.id.hex, "resumed": row.turn is not None}
+            journal.append(connection, lease.principal, [Event("turn.started", body)], under=lease, turn=turn_id)
+            inbox.start(connection, row.id, turn_id, alone=alone)
+            if row.turn is None:
+                return [], [row]
+            return journal.read(connection, lease.principal, turn=turn_id), inbox.taken_by(connection, turn_id)
+
+        events, rows = await self.database.write(transaction)
+        turn = Turn(turn_id, lease, [self.read_message(found) for found in rows], resume.read(events))
+        turn.said = [_asked(assignment) for assignment in turn.assignments]
+        return turn
+
+    # act
+
+    async def _act(self, turn: Turn, sandbox: TurnSandbox) -> Mapping[str, str]:
+        """Ask the engine for steps and run their tools until it replies; recorded steps are replayed."""
+        if turn.recorded.touched:
+            turn.pending += await resume.check_state(turn.recorded, sandbox)
+        seen = await self.database.read(lambda connection: context.load(connection, turn.principal))
+        for number in range(MAX_STEPS):
+            await self._stop_if_asked(turn)
+            step = turn.recorded.step(number)
+            if step is None:
+                view = context.build(seen, turn.said, sandbox.briefing)
+                fit(view, self.engine.context_window)
+                step = await self.engine.step(view)
+                await self._record_step(turn, number, step)
+            if not step.calls:
+                return step.replies
+            for call in step.calls:
+                await self._stop_if_asked(turn)
+                turn.said.append(await self._use_tool(turn, sandbox, call))
+        raise EngineError(f"it took {MAX_STEPS} steps without an answer")
+
+    async def _record_step(self, turn: Turn, number: int, step: Step) -> None:
+        """Journal the engine's step: with the tool request that follows, or with the commit that follows at once."""
+        turn.pending.append(Event("model.responded", {"step": number, "engine": self.engine.name, **step.to_json()}))
+        if not step.calls and turn.touched:
+            # A snapshot stands between this answer and the commit: it must not have to be asked for again.
+            await self._append(turn, [])
+
+    async def _use_tool(self, turn: Turn, sandbox: TurnSandbox, call: ToolCall) -> Said:
+        """Run one tool, or reuse its recorded result, or close it as uncertain."""
+        returned = turn.recorded.returned.get(call.id)
+        if returned is not None:
+            turn.touched = turn.touched or bool(returned.get("touched"))
+            return resume.said(turn.recorded, call, returned)
+        tool = TOOLS.get(call.name)
+        requested = call.id in turn.recorded.requested
+        if not requested:
+            await self._append(turn, [_requested(call)])
+        try:
+            if tool is None:
+                result = ToolResult(agent_texts.refused(f"there is no tool called {call.name}"))
+            elif requested and tool.repetition == "once":
+                result = await resume.close_uncertain(turn.id, sandbox, call)
+            else:
+                result = await tool.run(sandbox, call.id, call.arguments)
+        except SandboxLost:
+            result = await resume.close_lost(sandbox)
+        except SandboxError as error:
+            result = ToolResult(agent_texts.refused(str(error)))
+        return await self._record_result(turn, sandbox, call, result)
+
+    async def _record_result(self, turn: Turn, sandbox: TurnSandbox, call: ToolCall, result: ToolResult) -> Said:
+        """Record ``tool.returned`` with the tool's own writes, and take in what arrived meanwhile."""
+        turn.touched = turn.touched or result.touched
+        blob = await self._keep_whole(turn, result)
+        notes = sandbox.unsaid_notes()
+        text = "\n\n".join(filter(None, [preview(result.text, blob), texts.woken(notes)]))
+        body = {
+            "call": call.id, "name": call.name, "text": text, "blob": blob, "touched": result.touched,
+            "live": sandbox.live_id if result.touched else None, **result.data,
+        }  # fmt: skip
+        events = [*sandbox.unsaid_events(), Event("tool.returned", body), *(write.event for write in result.writes)]
+        await self._append(turn, events, result.writes, take=self.engine.takes_messages)
+        return Said("tool", text, call=call.id, name=call.name)
+
+    async def _keep_whole(self, turn: Turn, result: ToolResult) -> str | None:
+        if len(result.output) <= 8192:
+            return None
+        data = result.output.encode("utf-8", "replace")
+        return await asyncio.to_thread(self.blobs.put, turn.principal, data)
+
+    async def _append(
+        self, turn: Turn, events: list[Event], writes: tuple[Write, ...] = (), *, take: bool = False
+    ) -> None:
+        def transaction(connection: Connection) -> list[Row]:
+            journal.append(connection, turn.principal, [*turn.pending, *events], under=turn.lease, turn=turn.id)
+            for write in writes:
+                write.apply(connection)
+            return self._take_arrivals(connection, turn) if take else []
+
+        taken = await self.database.write(transaction)
+        turn.pending.clear()
+        for row in taken:
+            assignment = self.read_message(row)
+            turn.assignments.append(assignment)
+            turn.said.append(_asked(assignment))
+
+    @staticmethod
+    def _take_arrivals(connection: Connection, turn: Turn) -> list[Row]:
+        first = turn.assignments[0].row
+        rows = inbox.waiting_for(connection, turn.principal, first.conversation, first.thread, first.actor)
+        if rows:
+            inbox.mark_taken(connection, [row.id for row in rows], turn.id)
+            events = [Event("message.taken", {"message": row.id.hex}) for row in rows]
+            journal.append(connection, turn.principal, events, under=turn.lease, turn=turn.id)
+        return rows
+
+    # stop
+
+    async def _stop_if_asked(self, turn: Turn) -> None:
+        if await self.database.read(lambda connection: _stop_asked(connection, turn)):
+            raise Stopped
+
+    async def _watch_for_stop(self, turn: Turn, sandbox: TurnSandbox) -> None:
+        """While a tool runs, look each second whether to interrupt it."""
+        while True:
+            await asyncio.sleep(STOP_POLL_SECONDS)
+            try:
+                if await self.database.read(lambda connection: _stop_asked(connection, turn)):
+                    await sandbox.interrupt()
+            except (DatabaseUnavailable, SandboxError) as error:
+                log.warning("could not look for /stop", turn=str(turn.id), reason=str(error))
+
+    def _fail(self, turn: Turn, error: Exception) -> Mapping[str, str]:
+        turn.status = "failed"
+        turn.pending.append(Event("turn.failed", {"reason": f"{type(error).__name__}: {error}"}))
+        reason = str(error) if isinstance(error, EngineError | SandboxError) else type(error).__name__
+        return _same_for_all(turn, texts.turn_failed(turn.id.hex, reason))
+
+    # save
+
+    async def _save(self, turn: Turn, sandbox: TurnSandbox) -> Snapshot | None:
+        """Serialize process state and snapshot the volume; None for a turn that touched neither."""
+        if not turn.touched:
+            return None
+        try:
+            return await sandbox.snapshot(turn.id, note=turn.assignments[0].text[:80])
+        except SandboxLost:
+            # What the sandbox published after the last command stands; its files are in the live directory.
+            return await sandbox.snapshot(turn.id, note=turn.assignments[0].text[:80])
+
+    async def _commit(
+        self, turn: Turn, sandbox: TurnSandbox, snapshot: Snapshot | None, replies: Mapping[str, str]
+    ) -> bool:
+        """Checkpoint, outbox, counts and inbox status in one fenced transaction; whether the lease went with it."""
+        said = [*turn.said, *(Said("assistant", text, message=message) for message, text in replies.items())]
+        kept = [replace(item, text=preview(item.text, None)) for item in said]
+
+        def transaction(connection: Connection) -> bool:
+            events = [*turn.pending, *sandbox.unsaid_events()]
+            events += [Event("reply.queued", {"message": message, "text": text}) for message, text in replies.items()]
+            body = {"generation": snapshot.generation if snapshot else None, "status": turn.status}
+            events.append(Event("checkpoint.committed", body))
+            seq = journal.append(connection, turn.principal, events, under=turn.lease, turn=turn.id)
+            _queue_replies(connection, turn, replies)
+            write_checkpoint(connection, turn.principal, seq, turn.id, snapshot)
+            checkpoints.record_turn(
+                connection, turn.principal, seq, turn.id, [item.to_json() for item in kept], context.tokens_of(kept)
+            )
+            rows = [assignment.row.id for assignment in turn.assignments]
+            inbox.finish(connection, rows, turn.status)
+            principal.drained(connection, turn.principal, len(rows))
+            if context.folding_due(connection, turn.principal):
+                return False
+            return principal.release(connection, turn.lease)
+
+        released = await self.database.write(transaction)
+        self.publish(turn.principal, {"bell": "outbox"})
+        return released
+
+    # fold
+
+    async def _fold(self, turn: Turn) -> None:
+        """Fold old turns, after the reply has gone."""
+
+        def transaction(connection: Connection) -> None:
+            folded = context.fold_old_turns(connection, turn.principal)
+            if folded:
+                body = {"turns": [seq for seq, _ in folded]}
+                journal.append(connection, turn.principal, [Event("context.compressed", body)], under=turn.lease)
+
+        await self.database.write(transaction)
+
+
+def _asked(assignment: Assignment) -> Said:
+    data = {"context": assignment.context} if assignment.context else {}
+    return Said("user", assignment.text, message=assignment.row.id.hex, data=data)
+
+
+def _requested(call: ToolCall) -> Event:
+    return Event("tool.requested", {"call": call.id, "name": call.name, "arguments": dict(call.arguments)})
+
+
+def _same_for_all(turn: Turn, text: str) -> Mapping[str, str]:
+    return {assignment.row.id.hex: text for assignment in turn.assignments}
+
+
+def _stop_asked(connection: Connection, turn: Turn) -> bool:
+    return principal.stop_seq(connection, turn.principal) >= turn.assignments[-1].row.seq
+
+
+def _queue_replies(connection: Connection, turn: Turn, replies: Mapping[str, str]) -> None:
+    for position, (message, text) in enumerate(replies.items()):
+        assignment = next(a for a in turn.assignments if a.row.id.hex == message)
+        outbox.queue(
+            connection,
+            key=f"{turn.id.hex}:{position}",
+            principal=turn.principal,
+            turn=turn.id,
+            inbox=assignment.row.id,
+            to=assignment.address,
+            content={"text": text, "reply": dict(assignment.reply)},
+        )

@@ -1,0 +1,192 @@
+"""Checkpoints and turn records: what a wake reads instead of the whole journal.
+
+A checkpoint says how far the journal was digested and which volume generation goes with it. A turn record keeps one
+turn word for word (large outputs already in blobs) and, once folded, its extract. Reading is bounded whatever the
+history: one checkpoint, the newest records within a budget, the events after it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import BigInteger, Column, Connection, Index, Text, select, text, update
+from sqlmodel import Field, SQLModel
+
+from workspace_store.database import now_us, storable, table, to_json
+
+
+class CheckpointRow(SQLModel, table=True):
+    """``seq``: the last journal event it covers. ``state_digest``: of the process state that goes with it."""
+
+    __tablename__ = "checkpoint"
+
+    principal: UUID = Field(primary_key=True)
+    seq: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
+    turn: UUID | None = None
+    generation: int = Field(sa_column=Column(BigInteger, nullable=False))
+    volume_id: str | None
+    manifest_digest: str | None = None
+    state_digest: str | None = None
+    at: int = Field(sa_column=Column(BigInteger, nullable=False))
+
+
+class TurnRecordRow(SQLModel, table=True):
+    """One turn: ``messages`` is JSON of what was said and done in it; ``folded`` its extract, once it is old."""
+
+    __tablename__ = "turn_record"
+    __table_args__ = (
+        Index("turn_record_turn", "turn", unique=True),
+        # The newest unfolded ones are found without reading what is folded, however many that are.
+        Index("turn_record_unfolded", "principal", "seq", sqlite_where=text("folded IS NULL"),
+              postgresql_where=text("folded IS NULL")),
+    )  # fmt: skip
+
+    principal: UUID = Field(primary_key=True)
+    seq: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
+    turn: UUID
+    messages: str = Field(sa_column=Column(Text, nullable=False))
+    tokens: int
+    folded: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
+    at: int = Field(sa_column=Column(BigInteger, nullable=False))
+
+
+class GenerationRow(SQLModel, table=True):
+    """A committed generation of a volume: what ``workspace history`` lists."""
+
+    __tablename__ = "generation"
+
+    principal: UUID = Field(primary_key=True)
+    generation: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
+    manifest_digest: str
+    turn: UUID | None = None
+    note: str
+    files: int
+    bytes: int = Field(sa_column=Column(BigInteger, nullable=False))
+    changed: int
+    moving: bool
+    at: int = Field(sa_column=Column(BigInteger, nullable=False))
+
+
+checkpoint = table(CheckpointRow)
+turn_record = table(TurnRecordRow)
+generation = table(GenerationRow)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    seq: int
+    turn: UUID | None
+    generation: int
+    volume_id: str | None
+    manifest_digest: str | None
+    state_digest: str | None
+    at: int
+
+
+@dataclass(frozen=True)
+class TurnRecord:
+    """``messages``: a list of objects with ``role`` and ``text`` (see agent/trajectory.py)."""
+
+    seq: int
+    turn: UUID
+    messages: list[dict[str, Any]]
+    tokens: int
+    folded: str | None
+    at: int
+
+
+@dataclass(frozen=True)
+class CommittedGeneration:
+    generation: int
+    manifest_digest: str
+    turn: UUID | None
+    note: str
+    files: int
+    bytes: int
+    changed: int
+    moving: bool
+    at: int
+
+
+def latest(connection: Connection, owner: UUID) -> Checkpoint | None:
+    row = connection.execute(
+        select(*[checkpoint.c[name] for name in Checkpoint.__dataclass_fields__])
+        .where(checkpoint.c.principal == owner)
+        .order_by(checkpoint.c.seq.desc())
+        .limit(1)
+    ).one_or_none()
+    return Checkpoint(**row._mapping) if row else None
+
+
+def write(connection: Connection, owner: UUID, value: Checkpoint) -> None:
+    connection.execute(checkpoint.insert().values(principal=owner, **value.__dict__))
+
+
+def record_turn(
+    connection: Connection, owner: UUID, seq: int, turn: UUID, messages: list[dict[str, Any]], tokens: int
+) -> None:
+    """Keep a committed turn word for word."""
+    connection.execute(
+        turn_record.insert().values(
+            principal=owner, seq=seq, turn=turn, messages=to_json(messages), tokens=tokens,
+            folded=None, at=now_us(),
+        )
+    )  # fmt: skip
+
+
+def newest_turns(connection: Connection, owner: UUID, limit: int, *, folded: bool | None = None) -> list[TurnRecord]:
+    """The newest ``limit`` turn records in order; only (un)folded ones where ``folded`` says so."""
+    query = select(turn_record).where(turn_record.c.principal == owner).order_by(turn_record.c.seq.desc()).limit(limit)
+    if folded is not None:
+        query = query.where(turn_record.c.folded.is_not(None) if folded else turn_record.c.folded.is_(None))
+    rows = list(connection.execute(query))[::-1]
+    return [TurnRecord(r.seq, r.turn, json.loads(r.messages), r.tokens, r.folded, r.at) for r in rows]
+
+
+def newest_folds(connection: Connection, owner: UUID, before: int, limit: int) -> list[tuple[int, str]]:
+    """(seq, extract) of the newest ``limit`` folded turns before journal seq ``before``, in order."""
+    rows = connection.execute(
+        select(turn_record.c.seq, turn_record.c.folded)
+        .where(turn_record.c.principal == owner, turn_record.c.seq < before, turn_record.c.folded.is_not(None))
+        .order_by(turn_record.c.seq.desc())
+        .limit(limit)
+    )
+    return [(row.seq, row.folded) for row in rows][::-1]
+
+
+def fold(connection: Connection, owner: UUID, seq: int, extract: str) -> None:
+    """Store the extract of one turn; its words stay retrievable."""
+    connection.execute(
+        update(turn_record)
+        .where(turn_record.c.principal == owner, turn_record.c.seq == seq)
+        .values(folded=storable(extract))
+    )
+
+
+def write_generation(connection: Connection, owner: UUID, value: CommittedGeneration) -> None:
+    connection.execute(generation.insert().values(principal=owner, **value.__dict__))
+
+
+def generations(connection: Connection, owner: UUID, limit: int = 100) -> list[CommittedGeneration]:
+    """The newest generations, newest first."""
+    names = list(CommittedGeneration.__dataclass_fields__)
+    rows = connection.execute(
+        select(*[generation.c[name] for name in names])
+        .where(generation.c.principal == owner)
+        .order_by(generation.c.generation.desc())
+        .limit(limit)
+    )
+    return [CommittedGeneration(**row._mapping) for row in rows]
+
+
+def committed_generation(connection: Connection, owner: UUID, number: int) -> CommittedGeneration | None:
+    names = list(CommittedGeneration.__dataclass_fields__)
+    row = connection.execute(
+        select(*[generation.c[name] for name in names]).where(
+            generation.c.principal == owner, generation.c.generation == number
+        )
+    ).one_or_none()
+    return CommittedGeneration(**row._mapping) if row else None

@@ -1,0 +1,216 @@
+"""The database: one short transaction at a time, never on the event loop.
+
+SQLite writes go through one thread of the process in ``BEGIN IMMEDIATE`` transactions (a read-then-write in a deferred
+one fails at once with BUSY_SNAPSHOT whatever the timeout); reads have a few threads of their own. PostgreSQL uses the
+same two doors. A transaction function takes the connection, does no waiting of any other kind, and may be run again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import json
+import random
+import re
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import sqlalchemy
+from sqlalchemy import Connection, Engine, Table, event
+from sqlalchemy.exc import DatabaseError, DBAPIError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.pool import StaticPool
+from sqlmodel import SQLModel
+
+T = TypeVar("T")
+
+BUSY_TIMEOUT_SECONDS = 30
+READERS = 4
+CLASH_RETRIES = 5
+
+# What neither PostgreSQL nor SQLite stores in a text: NUL, and halves of surrogate pairs.
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+# PostgreSQL's own words for "not now": connection, resources, locks, an operator, the system; and a read-only server.
+# https://www.postgresql.org/docs/current/errcodes-appendix.html
+UNAVAILABLE_CLASSES = ("08", "40", "53", "55", "57", "58")
+READ_ONLY = "25006"
+CLASHES = ("40001", "40P01")
+# A server that does not answer is away after seconds, not after the kernel's quarter of an hour.
+POSTGRESQL_PATIENCE = {
+    "connect_timeout": 5,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 2,
+    "tcp_user_timeout": 20_000,
+}
+
+
+class DatabaseUnavailable(Exception):
+    """The database cannot be reached or written now; nothing of the transaction happened."""
+
+
+def table(model: type[SQLModel]) -> Table:
+    """The Core table behind a model: hot paths use Core statements, the model stays the one definition."""
+    found: Table = model.__table__  # type: ignore[attr-defined]
+    return found
+
+
+def sqlite_path(url: str) -> Path | None:
+    """The file of an SQLite URL; None for another database."""
+    parsed = sqlalchemy.make_url(url)
+    return Path(parsed.database) if parsed.get_backend_name() == "sqlite" and parsed.database else None
+
+
+def _on_sqlite_connect(connection: sqlite3.Connection, _record: object) -> None:
+    # The driver must not open transactions by itself: ours are always BEGIN IMMEDIATE.
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    cursor.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_SECONDS * 1000}")
+    cursor.execute("PRAGMA journal_mode = WAL")
+    cursor.execute("PRAGMA synchronous = FULL")
+    cursor.execute("PRAGMA foreign_keys = ON")
+    cursor.execute("PRAGMA secure_delete = ON")
+    cursor.close()
+
+
+def _sqlite_engine(url: str, begin: str) -> Engine:
+    engine = sqlalchemy.create_engine(url, poolclass=StaticPool, connect_args={"check_same_thread": False})
+    event.listen(engine, "connect", _on_sqlite_connect)
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
+    return engine
+
+
+def create_engine(url: str) -> Engine:
+    """An engine for work outside the two doors (migrations, the command line)."""
+    if sqlite_path(url) is not None:
+        return _sqlite_engine(url, "BEGIN IMMEDIATE")
+    parsed = sqlalchemy.make_url(url)
+    if parsed.drivername == "postgresql":
+        parsed = parsed.set(drivername="postgresql+psycopg")
+    patience = {key: value for key, value in POSTGRESQL_PATIENCE.items() if key not in parsed.query}
+    return sqlalchemy.create_engine(parsed, pool_size=READERS, pool_pre_ping=True, connect_args=patience)
+
+
+class Database:
+    """Two doors to one database: ``write`` and ``read``, each running a function in a transaction off the loop."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.is_sqlite = sqlite_path(url) is not None
+        self._writer = create_engine(url)
+        # One connection is one transaction at a time, whichever thread comes.
+        self._writing = threading.Lock() if self.is_sqlite else contextlib.nullcontext()
+        self._write_threads = ThreadPoolExecutor(1 if self.is_sqlite else READERS, "database-write")
+        self._read_threads = ThreadPoolExecutor(READERS, "database-read")
+        self._local = threading.local()
+        self._readers: list[Engine] = []
+
+    async def write(self, transaction: Callable[[Connection], T]) -> T:
+        """Run ``transaction`` and commit it durably before returning.
+
+        Raises DatabaseUnavailable where the database cannot be reached, is full, or stays locked; whatever the
+        function raises rolls back and is passed on.
+        """
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._write_threads, functools.partial(self.write_now, transaction))
+
+    async def read(self, query: Callable[[Connection], T]) -> T:
+        """Run ``query`` on a consistent snapshot. Raises DatabaseUnavailable."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._read_threads, functools.partial(self.read_now, query))
+
+    def write_now(self, transaction: Callable[[Connection], T]) -> T:
+        """``write`` for callers that have no event loop (the command line, tests)."""
+        with self._writing:
+            return self._run(self._writer.begin, transaction)
+
+    def read_now(self, query: Callable[[Connection], T]) -> T:
+        """``read`` for callers that have no event loop."""
+        return self._run(self._reader().begin, query)
+
+    def _reader(self) -> Engine:
+        if not self.is_sqlite:
+            return self._writer.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+        # A connection a thread: a reader never waits for the writer, nor for another reader.
+        engine: Engine | None = getattr(self._local, "engine", None)
+        if engine is None:
+            engine = _sqlite_engine(self.url, "BEGIN")
+            event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA query_only = ON"))
+            self._local.engine = engine
+            self._readers.append(engine)
+        return engine
+
+    @staticmethod
+    def _run(begin: Callable[[], AbstractContextManager[Connection]], function: Callable[[Connection], T]) -> T:
+        with _errors_named():
+            for _ in range(CLASH_RETRIES):
+                try:
+                    with begin() as connection:
+                        return function(connection)
+                except DBAPIError as error:
+                    # Two transactions wanted the same rows in another order; one of them was rolled back to go again.
+                    if getattr(error.orig, "sqlstate", None) not in CLASHES:
+                        raise
+                    time.sleep(random.random() / 50)
+            with begin() as connection:
+                return function(connection)
+
+    def close(self) -> None:
+        self._write_threads.shutdown(wait=True)
+        self._read_threads.shutdown(wait=True)
+        for engine in [self._writer, *self._readers]:
+            engine.dispose()
+
+
+@contextlib.contextmanager
+def _errors_named() -> Iterator[None]:
+    """What means "not now" becomes DatabaseUnavailable; what will be no better next time is passed on."""
+    try:
+        yield
+    except PoolTimeoutError as error:
+        raise DatabaseUnavailable(str(error)) from error
+    except DBAPIError as error:
+        if not _is_unavailable(error):
+            raise
+        raise DatabaseUnavailable(str(error.orig)) from error
+
+
+def _is_unavailable(error: DBAPIError) -> bool:
+    if error.connection_invalidated:
+        return True
+    state: str | None = getattr(error.orig, "sqlstate", None)
+    if state is not None:
+        return state.startswith(UNAVAILABLE_CLASSES) or state == READ_ONLY
+    # SQLite: locked, full, read-only, no file; and, as the bare class, a file that is damaged.
+    return isinstance(error, OperationalError) or type(error) is DatabaseError
+
+
+def storable(text: str) -> str:
+    """Text with U+FFFD in place of what no database stores, whoever said it: a sender, a program, a model."""
+    return text if text.isascii() and "\x00" not in text else _UNSTORABLE.sub("�", text)
+
+
+def to_json(value: object) -> str:
+    """JSON as the database keeps it."""
+    return storable(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def now_us() -> int:
+    """Microseconds since the Unix epoch, UTC: the unit of every time in the database."""
+    return time.time_ns() // 1000
+
+
+def database_now_us(connection: Connection) -> int:
+    """The database's own clock: what leases between hosts are compared by."""
+    if connection.dialect.name == "sqlite":
+        return now_us()
+    value: Any = connection.exec_driver_sql("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint").scalar()
+    return int(value)

@@ -1,0 +1,174 @@
+"""The inbox: one row for everything that starts a turn or acts at intake, deduplicated for good.
+
+A row's status goes pending → running → done | failed | set_aside, or taken → done where a running turn took it in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+from uuid import UUID
+
+from sqlalchemy import BigInteger, Column, Connection, Index, Text, case, select, update
+from sqlmodel import Field, SQLModel
+
+from workspace_store.database import now_us, table
+
+Status = Literal["pending", "running", "taken", "waiting", "done", "failed", "set_aside"]
+FINAL = ("done", "failed", "set_aside")
+
+
+class InboxMessage(SQLModel, table=True):
+    """One inbound thing. ``seq`` is the order of arrival at its principal, from 1; ``envelope`` is JSON."""
+
+    __tablename__ = "inbox"
+    __table_args__ = (
+        Index("inbox_order", "principal", "seq", unique=True),
+        Index("inbox_open", "principal", "status", "seq"),
+        Index("inbox_turn", "turn"),
+    )
+
+    id: UUID = Field(primary_key=True)
+    dedupe_key: str = Field(unique=True)
+    principal: UUID = Field(foreign_key="principal.id")
+    seq: int = Field(sa_column=Column(BigInteger, nullable=False))
+    kind: str
+    actor: UUID | None = None
+    channel: str
+    account: str
+    conversation: str
+    thread: str
+    envelope: str = Field(sa_column=Column(Text, nullable=False))
+    status: str
+    turn: UUID | None = None
+    received_at: int = Field(sa_column=Column(BigInteger, nullable=False))
+    finished_at: int | None = Field(default=None, sa_column=Column(BigInteger, nullable=True))
+    # Poison: crashes in a row of the turn that ran this, and how many of them it ran alone.
+    crashes: int = 0
+    crashes_alone: int = 0
+    alone: bool = False
+
+
+inbox = table(InboxMessage)
+
+
+@dataclass(frozen=True)
+class Row:
+    """An inbox row as the runner reads it."""
+
+    id: UUID
+    dedupe_key: str
+    principal: UUID
+    seq: int
+    kind: str
+    actor: UUID | None
+    channel: str
+    account: str
+    conversation: str
+    thread: str
+    envelope: str
+    status: str
+    turn: UUID | None
+    received_at: int
+    crashes: int
+    crashes_alone: int
+
+
+_COLUMNS = [inbox.c[name] for name in Row.__dataclass_fields__]
+
+
+def insert(connection: Connection, *, status: Status, **values: object) -> None:
+    """Insert a row; its ``dedupe_key`` is unique (IntegrityError for a duplicate)."""
+    finished = now_us() if status in FINAL else None
+    connection.execute(
+        inbox.insert().values(
+            status=status, finished_at=finished, crashes=0, crashes_alone=0, alone=False, turn=None, **values
+        )
+    )
+
+
+def find(connection: Connection, dedupe_key: str) -> Row | None:
+    found = connection.execute(select(*_COLUMNS).where(inbox.c.dedupe_key == dedupe_key)).one_or_none()
+    return Row(**found._mapping) if found else None
+
+
+def get(connection: Connection, identifier: UUID) -> Row | None:
+    found = connection.execute(select(*_COLUMNS).where(inbox.c.id == identifier)).one_or_none()
+    return Row(**found._mapping) if found else None
+
+
+def next_open(connection: Connection, owner: UUID) -> Row | None:
+    """The oldest row that was cut off in mid-turn, else the oldest that waits."""
+    for status in ("running", "pending"):
+        found = connection.execute(
+            select(*_COLUMNS).where(inbox.c.principal == owner, inbox.c.status == status).order_by(inbox.c.seq).limit(1)
+        ).one_or_none()
+        if found:
+            return Row(**found._mapping)
+    return None
+
+
+def waiting_for(connection: Connection, owner: UUID, conversation: str, thread: str, actor: UUID | None) -> list[Row]:
+    """Pending messages of one person in one strand, oldest first: what a running turn may take in."""
+    rows = connection.execute(
+        select(*_COLUMNS)
+        .where(
+            inbox.c.principal == owner,
+            inbox.c.status == "pending",
+            inbox.c.kind == "message",
+            inbox.c.conversation == conversation,
+            inbox.c.thread == thread,
+            inbox.c.actor.is_not_distinct_from(actor),
+        )
+        .order_by(inbox.c.seq)
+        .limit(50)
+    )
+    return [Row(**row._mapping) for row in rows]
+
+
+def taken_by(connection: Connection, turn: UUID) -> list[Row]:
+    """What a turn has in hand: its own message and those it took in, in order of arrival."""
+    rows = connection.execute(
+        select(*_COLUMNS).where(inbox.c.turn == turn, inbox.c.status.in_(("running", "taken"))).order_by(inbox.c.seq)
+    )
+    return [Row(**row._mapping) for row in rows]
+
+
+def start(connection: Connection, identifier: UUID, turn: UUID, *, alone: bool) -> None:
+    """Mark a row as run by ``turn``; ``alone`` where nothing else runs beside it."""
+    connection.execute(update(inbox).where(inbox.c.id == identifier).values(status="running", turn=turn, alone=alone))
+
+
+def mark_taken(connection: Connection, identifiers: list[UUID], turn: UUID) -> None:
+    connection.execute(update(inbox).where(inbox.c.id.in_(identifiers)).values(status="taken", turn=turn))
+
+
+def finish(connection: Connection, identifiers: list[UUID], status: Status) -> None:
+    """Give rows their final status; the caller counts them as drained in the same transaction."""
+    connection.execute(update(inbox).where(inbox.c.id.in_(identifiers)).values(status=status, finished_at=now_us()))
+
+
+def count_crash(connection: Connection, owner: UUID) -> None:
+    """Count a crash against what was running when the owner of the lease died."""
+    connection.execute(
+        update(inbox)
+        .where(inbox.c.principal == owner, inbox.c.status == "running")
+        .values(
+            crashes=inbox.c.crashes + 1,
+            crashes_alone=case((inbox.c.alone, inbox.c.crashes_alone + 1), else_=inbox.c.crashes_alone),
+            # Only the next start says so again: what waits to run alone has no part in another one's crash.
+            alone=False,
+        )
+    )
+
+
+def count_failure(connection: Connection, identifier: UUID) -> None:
+    """Count a turn that raised: that was certainly its own doing, as a crash alone is."""
+    connection.execute(update(inbox).where(inbox.c.id == identifier).values(crashes_alone=inbox.c.crashes_alone + 1))
+
+
+def give_back(connection: Connection, turn: UUID) -> None:
+    """What a turn had taken in waits again."""
+    connection.execute(
+        update(inbox).where(inbox.c.turn == turn, inbox.c.status == "taken").values(status="pending", turn=None)
+    )

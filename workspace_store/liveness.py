@@ -1,0 +1,57 @@
+"""Alive or dead: each service process holds a ``flock`` on a file of its own under the shared home.
+
+A free lock is a dead process, at once and across containers; process ids prove nothing there (the boot id is the same).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from uuid import uuid4
+
+
+class Life:
+    """This process's own lock, held until it ends, however it ends."""
+
+    def __init__(self, directory: Path, role: str, host: str) -> None:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.id = f"{role}-{host}-{uuid4().hex[:12]}"
+        self._path = directory / f"{self.id}.lock"
+        # Held before it can be seen under its name: a file that exists unlocked is a dead process.
+        hidden = directory / f".{self.id}"
+        self._descriptor = os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.write(self._descriptor, f"{os.getpid()}\n".encode())
+        os.rename(hidden, self._path)
+
+    def end(self) -> None:
+        """Give the lock back (a clean stop)."""
+        self._path.unlink(missing_ok=True)
+        os.close(self._descriptor)
+
+
+def is_dead(directory: Path, identifier: str) -> bool:
+    """Whether the process of this id has ended: its lock is free or its file gone."""
+    try:
+        descriptor = os.open(directory / f"{identifier}.lock", os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def alive(directory: Path, role: str) -> list[str]:
+    """Ids of the living processes of a role; what dead ones left is removed."""
+    living = []
+    for path in directory.glob(f"{role}-*.lock"):
+        if is_dead(directory, path.stem):
+            path.unlink(missing_ok=True)
+        else:
+            living.append(path.stem)
+    return sorted(living)

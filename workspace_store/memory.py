@@ -1,0 +1,123 @@
+"""Notes a principal's memory is made of, and full-text search over them and over folded turns.
+
+The scope is in the query itself: no search can return another principal's words.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from uuid import UUID, uuid4
+
+from sqlalchemy import BigInteger, Column, Connection, Index, Text, select, text, update
+from sqlmodel import Field, SQLModel
+
+from workspace_store.database import now_us, storable, table
+
+
+class NoteRow(SQLModel, table=True):
+    """A note: what, from which turn, since when, and what it supersedes."""
+
+    __tablename__ = "note"
+    __table_args__ = (Index("note_of", "principal", "at"), Index("note_key", "key", unique=True))
+
+    id: UUID = Field(primary_key=True)
+    key: str
+    principal: UUID
+    body: str = Field(sa_column=Column(Text, nullable=False))
+    turn: UUID | None = None
+    at: int = Field(sa_column=Column(BigInteger, nullable=False))
+    superseded_by: UUID | None = None
+
+
+note = table(NoteRow)
+
+SQLITE_SEARCH = (
+    """CREATE VIRTUAL TABLE memory_search USING fts5(
+        body, principal, kind UNINDEXED, ref UNINDEXED, at UNINDEXED,
+        tokenize = "unicode61 remove_diacritics 2")""",
+)
+# A tsvector holds 1 MB: what comes after the first 100,000 characters of one text is kept and not searched.
+POSTGRESQL_SEARCH = (
+    """CREATE TABLE memory_search (
+        body text NOT NULL, principal text NOT NULL, kind text NOT NULL, ref text NOT NULL, at bigint NOT NULL,
+        words tsvector GENERATED ALWAYS AS (to_tsvector('simple', left(body, 100000))) STORED)""",
+    "CREATE INDEX memory_search_words ON memory_search USING gin (words)",
+    "CREATE INDEX memory_search_of ON memory_search (principal, ref)",
+)
+
+
+@dataclass(frozen=True)
+class Note:
+    id: UUID
+    body: str
+    turn: UUID | None
+    at: int
+
+
+@dataclass(frozen=True)
+class Hit:
+    """``kind``: ``note`` or ``turn``; ``ref``: the id of either."""
+
+    kind: str
+    ref: str
+    body: str
+    at: int
+
+
+def write_note(connection: Connection, owner: UUID, key: str, body: str, turn: UUID | None) -> UUID:
+    """Write a note; the same ``key`` again (a turn that resumed) is the same note."""
+    there = connection.execute(select(note.c.id).where(note.c.key == key)).scalar()
+    if there is not None:
+        return UUID(str(there))
+    identifier = uuid4()
+    body = storable(body)
+    at = now_us()
+    connection.execute(
+        note.insert().values(id=identifier, key=key, principal=owner, body=body, turn=turn, at=at, superseded_by=None)
+    )
+    index(connection, owner, "note", str(identifier), body, at)
+    return identifier
+
+
+def notes(connection: Connection, owner: UUID, limit: int = 50) -> list[Note]:
+    """The newest notes that still stand, newest first."""
+    rows = connection.execute(
+        select(note.c.id, note.c.body, note.c.turn, note.c.at)
+        .where(note.c.principal == owner, note.c.superseded_by.is_(None))
+        .order_by(note.c.at.desc())
+        .limit(limit)
+    )
+    return [Note(row.id, row.body, row.turn, row.at) for row in rows]
+
+
+def supersede(connection: Connection, old: UUID, new: UUID) -> None:
+    connection.execute(update(note).where(note.c.id == old).values(superseded_by=new))
+
+
+def index(connection: Connection, owner: UUID, kind: str, ref: str, body: str, at: int) -> None:
+    """Make ``body`` findable for its owner."""
+    connection.execute(
+        text("INSERT INTO memory_search (body, principal, kind, ref, at) VALUES (:body, :owner, :kind, :ref, :at)"),
+        {"body": storable(body), "owner": owner.hex, "kind": kind, "ref": ref, "at": at},
+    )
+
+
+def search(connection: Connection, owner: UUID, query: str, limit: int = 5) -> list[Hit]:
+    """The best matches for any word of ``query`` among the owner's own words, best first."""
+    words = re.findall(r"\w+", query)[:32]
+    if not words:
+        return []
+    if connection.dialect.name == "sqlite":
+        # The owner is a word to look up too: the cost does not grow with what others have said.
+        match = f'principal : "{owner.hex}" AND body : (' + " OR ".join(f'"{word}"' for word in words) + ")"
+        sql = """SELECT kind, ref, body, at FROM memory_search
+                 WHERE memory_search MATCH :match AND principal = :owner
+                 ORDER BY bm25(memory_search, 1.0, 0.0), at DESC LIMIT :limit"""
+    else:
+        match = " | ".join(f"'{word}'" for word in words)
+        sql = """SELECT kind, ref, body, at FROM memory_search
+                 WHERE words @@ to_tsquery('simple', :match) AND principal = :owner
+                 ORDER BY ts_rank(words, to_tsquery('simple', :match)) DESC, at DESC LIMIT :limit"""
+    rows = connection.execute(text(sql), {"match": match, "owner": owner.hex, "limit": limit})
+    return [Hit(row.kind, row.ref, row.body, int(row.at)) for row in rows]

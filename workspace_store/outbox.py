@@ -1,0 +1,308 @@
+"""The outbox: replies in order per conversation, each with an idempotency key.
+
+A gateway claims rows under a lease of its own, marks ``sending`` before it sends and records the platform's id after;
+a row found in ``sending`` under a dead claim is uncertain and settled by its channel.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID, uuid4
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Connection,
+    Index,
+    Integer,
+    Text,
+    and_,
+    func,
+    literal_column,
+    or_,
+    select,
+    text,
+    update,
+)
+from sqlmodel import Field, SQLModel
+
+from workspace_store.database import database_now_us, now_us, storable, table, to_json
+
+CLAIM_SECONDS = 60
+# Literals, not parameters: SQLite uses a partial index only for the words it was made with.
+OPEN_WORDS = "status IN ('queued', 'sending')"
+OPEN: tuple[ColumnElement[str], ...] = (literal_column("'queued'"), literal_column("'sending'"))
+DEAD: ColumnElement[str] = literal_column("'dead'")
+
+
+class OutboxReply(SQLModel, table=True):
+    """A reply: ``queued`` → ``sending`` → ``sent`` | ``dead``. ``content`` is JSON of ``Content``."""
+
+    __tablename__ = "outbox"
+    __table_args__ = (
+        Index("outbox_open", "channel", "number", sqlite_where=text(OPEN_WORDS), postgresql_where=text(OPEN_WORDS)),
+        Index("outbox_strand", "channel", "account", "conversation", "number", sqlite_where=text(OPEN_WORDS),
+              postgresql_where=text(OPEN_WORDS)),
+        Index("outbox_answers", "inbox", "number"),
+        Index("outbox_repeated", "number", sqlite_where=text("possibly_repeated"),
+              postgresql_where=text("possibly_repeated")),
+        Index("outbox_dead", "number", sqlite_where=text("status = 'dead'"), postgresql_where=text("status = 'dead'")),
+    )  # fmt: skip
+
+    number: int | None = Field(
+        default=None,
+        # SQLite counts up only a column declared INTEGER.
+        sa_column=Column(BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
+    )
+    id: UUID = Field(unique=True)
+    key: str = Field(unique=True)
+    principal: UUID
+    turn: UUID | None = None
+    inbox: UUID | None = None
+    channel: str
+    account: str
+    conversation: str
+    thread: str
+    content: str = Field(sa_column=Column(Text, nullable=False))
+    status: str
+    attempts: int = 0
+    next_at: int = Field(default=0, sa_column=Column(BigInteger, nullable=False))
+    claimed_by: str | None = None
+    claim_until: int = Field(default=0, sa_column=Column(BigInteger, nullable=False))
+    external_id: str | None = None
+    error: str | None = None
+    possibly_repeated: bool = False
+    queued_at: int = Field(sa_column=Column(BigInteger, nullable=False))
+    settled_at: int | None = Field(default=None, sa_column=Column(BigInteger, nullable=True))
+
+
+outbox = table(OutboxReply)
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a reply goes, in a channel's terms."""
+
+    channel: str
+    account: str
+    conversation: str
+    thread: str
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A claimed reply. ``was_sending``: an earlier sender died between marking and recording: it may have gone out."""
+
+    id: UUID
+    key: str
+    number: int
+    principal: UUID
+    turn: UUID | None
+    inbox: UUID | None
+    channel: str
+    account: str
+    conversation: str
+    thread: str
+    content: dict[str, Any]
+    attempts: int
+    queued_at: int
+    was_sending: bool
+
+
+def queue(
+    connection: Connection,
+    *,
+    key: str,
+    principal: UUID,
+    turn: UUID | None,
+    inbox: UUID | None,
+    to: Address,
+    content: dict[str, Any],
+) -> UUID:
+    """Queue a reply; the same ``key`` again is the same reply (nothing is inserted)."""
+    there = connection.execute(select(outbox.c.id).where(outbox.c.key == key)).scalar()
+    if there is not None:
+        return UUID(str(there))
+    identifier = uuid4()
+    connection.execute(
+        outbox.insert().values(
+            id=identifier, key=key, principal=principal, turn=turn, inbox=inbox, channel=to.channel,
+            account=to.account, conversation=to.conversation, thread=to.thread,
+            content=to_json(content), status="queued", attempts=0, next_at=0, claim_until=0,
+            possibly_repeated=False, queued_at=now_us(),
+        )
+    )  # fmt: skip
+    return identifier
+
+
+def claim(connection: Connection, channels: list[str], claimer: str, dead: list[str], limit: int = 32) -> list[Reply]:
+    """Claim the oldest due reply of each strand: ``queued``, or ``sending`` under an ended claim or a dead claimer.
+
+    They are marked ``sending`` when this commits, before anything is sent. What a strand still has in front of a reply
+    holds it back, so that order is kept; dead letters hold nothing back.
+    """
+    now = database_now_us(connection)
+    ahead = outbox.alias("ahead")
+    blocked = (
+        select(ahead.c.number)
+        .where(
+            ahead.c.channel == outbox.c.channel,
+            ahead.c.account == outbox.c.account,
+            ahead.c.conversation == outbox.c.conversation,
+            ahead.c.number < outbox.c.number,
+            ahead.c.status.in_(OPEN),
+        )
+        .exists()
+    )
+    # What the claimer has in hand itself is under way however long it takes.
+    ended = or_(
+        outbox.c.claimed_by.is_(None),
+        and_(outbox.c.claim_until < now, outbox.c.claimed_by != claimer),
+        outbox.c.claimed_by.in_(dead),
+    )
+    rows = connection.execute(
+        select(outbox)
+        .where(
+            outbox.c.channel.in_(channels),
+            outbox.c.status.in_(OPEN),
+            outbox.c.next_at <= now,
+            or_(outbox.c.status == "queued", and_(outbox.c.status == "sending", ended)),
+            ~blocked,
+        )
+        .order_by(outbox.c.number)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+    ).all()
+    if rows:
+        connection.execute(
+            update(outbox)
+            .where(outbox.c.number.in_([row.number for row in rows]))
+            .values(status="sending", claimed_by=claimer, claim_until=now + CLAIM_SECONDS * 1_000_000)
+        )
+    return [
+        Reply(
+            row.id, row.key, row.number, row.principal, row.turn, row.inbox, row.channel, row.account,
+            row.conversation, row.thread, json.loads(row.content), row.attempts, row.queued_at,
+            row.status == "sending",
+        )
+        for row in rows
+    ]  # fmt: skip
+
+
+def sent(connection: Connection, reply: UUID, claimer: str, external_id: str | None, *, repeated: bool = False) -> bool:
+    """Record that a claimed reply went out; False where the claim had gone."""
+    return _settle(
+        connection, reply, claimer, status="sent", external_id=external_id, error=None, possibly_repeated=repeated,
+        settled_at=now_us(),
+    )  # fmt: skip
+
+
+def renew(connection: Connection, claimer: str) -> None:
+    """Prolong the claims of a living gateway, which sends longer than a claim lasts."""
+    until = database_now_us(connection) + CLAIM_SECONDS * 1_000_000
+    connection.execute(
+        update(outbox)
+        .where(outbox.c.status.in_(OPEN), outbox.c.status == "sending", outbox.c.claimed_by == claimer)
+        .values(claim_until=until)
+    )
+
+
+def retry(connection: Connection, reply: UUID, claimer: str, error: str, next_at: int) -> bool:
+    """Put a claimed reply that did not go out back until ``next_at`` (microseconds)."""
+    return _settle(
+        connection, reply, claimer, status="queued", error=error, next_at=next_at, claimed_by=None,
+        attempts=outbox.c.attempts + 1,
+    )  # fmt: skip
+
+
+def leave_uncertain(connection: Connection, reply: UUID, claimer: str, error: str, next_at: int) -> bool:
+    """Give up the claim of a reply that may have gone out; it stays ``sending`` and is due again at ``next_at``."""
+    return _settle(
+        connection, reply, claimer, error=error, next_at=next_at, claimed_by=None, claim_until=0,
+        attempts=outbox.c.attempts + 1,
+    )  # fmt: skip
+
+
+def any_due(connection: Connection, channels: list[str]) -> bool:
+    """Whether a round of claiming may find anything: a look that takes no lock."""
+    now = database_now_us(connection)
+    found = connection.execute(
+        select(outbox.c.number)
+        .where(outbox.c.channel.in_(channels), outbox.c.status.in_(OPEN), outbox.c.next_at <= now)
+        .limit(1)
+    ).first()
+    return found is not None
+
+
+def claimers(connection: Connection) -> list[str]:
+    """Who has claimed what is being sent."""
+    rows = connection.execute(
+        select(outbox.c.claimed_by)
+        .where(outbox.c.status.in_(OPEN), outbox.c.status == "sending", outbox.c.claimed_by.is_not(None))
+        .distinct()
+    )
+    return [row.claimed_by for row in rows]
+
+
+def bury(connection: Connection, reply: UUID, claimer: str, error: str) -> bool:
+    """Make a claimed reply a dead letter with its reason."""
+    return _settle(
+        connection, reply, claimer, status="dead", error=error, settled_at=now_us(), attempts=outbox.c.attempts + 1
+    )
+
+
+def _settle(connection: Connection, reply: UUID, claimer: str, **values: object) -> bool:
+    if isinstance(error := values["error"], str):
+        values["error"] = storable(error)
+    changed = connection.execute(
+        update(outbox)
+        .where(outbox.c.id == reply, outbox.c.status == "sending", outbox.c.claimed_by == claimer)
+        .values(**values)
+    )
+    return changed.rowcount == 1
+
+
+@dataclass(frozen=True)
+class Said:
+    """A reply as its reader sees it."""
+
+    text: str
+    at: int
+    status: str
+    possibly_repeated: bool
+
+
+def answers(connection: Connection, message: UUID) -> list[Said]:
+    """The replies to one message, in order."""
+    rows = connection.execute(
+        select(outbox.c.content, outbox.c.queued_at, outbox.c.status, outbox.c.possibly_repeated)
+        .where(outbox.c.inbox == message)
+        .order_by(outbox.c.number)
+    )
+    return [Said(json.loads(r.content)["text"], r.queued_at, r.status, r.possibly_repeated) for r in rows]
+
+
+def counts(connection: Connection) -> dict[str, int]:
+    """How many replies wait, are being sent, and are dead letters; how many possibly went out twice."""
+    rows = connection.execute(
+        select(outbox.c.status, func.count()).where(outbox.c.status.in_(OPEN)).group_by(outbox.c.status)
+    )
+    found = {"queued": 0, "sending": 0, **{row[0]: int(row[1]) for row in rows}}
+    others = {"dead": outbox.c.status == DEAD, "possibly_repeated": outbox.c.possibly_repeated}
+    for name, condition in others.items():
+        found[name] = int(connection.execute(select(func.count()).select_from(outbox).where(condition)).scalar_one())
+    return found
+
+
+def dead_letters(connection: Connection, limit: int = 100) -> list[tuple[UUID, str, str]]:
+    """(reply, channel, reason) of the newest dead letters."""
+    rows = connection.execute(
+        select(outbox.c.id, outbox.c.channel, outbox.c.error)
+        .where(outbox.c.status == DEAD)
+        .order_by(outbox.c.number.desc())
+        .limit(limit)
+    )
+    return [(row.id, row.channel, row.error or "") for row in rows]

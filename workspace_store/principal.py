@@ -1,0 +1,417 @@
+"""The principal row: lease, tenancy, counts and journal head of whoever owns a workspace.
+
+Every fenced transaction begins with ``fence`` (an UPDATE that needs one row, never a SELECT), so that nothing is
+written by a runner whose lease has gone to another. Used by the router and the sandbox manager alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy import BigInteger, Column, Connection, Index, and_, func, select, text, update
+from sqlmodel import Field, SQLModel
+
+from workspace_store.database import database_now_us, now_us, table
+
+LEASE_SECONDS = 10
+UIDS_LOCK = 61158
+GENESIS = "0" * 64
+
+Head = tuple[int, str]
+"""Sequence number and hash of a journal's last event."""
+
+
+class Principal(SQLModel, table=True):
+    """A user or a room: what owns a workspace, a journal, memory. Times are microseconds (``now_us``)."""
+
+    __tablename__ = "principal"
+    __table_args__ = (
+        Index(
+            "principal_with_mail",
+            "rung_at",
+            sqlite_where=text("drained_seq < inbox_seq"),
+            postgresql_where=text("drained_seq < inbox_seq"),
+        ),
+        Index(
+            "principal_owned",
+            "owner",
+            sqlite_where=text("owner IS NOT NULL"),
+            postgresql_where=text("owner IS NOT NULL"),
+        ),
+        Index(
+            "principal_awake",
+            "sandbox_host",
+            sqlite_where=text("sandbox_host IS NOT NULL"),
+            postgresql_where=text("sandbox_host IS NOT NULL"),
+        ),
+    )
+
+    id: UUID = Field(primary_key=True)
+    kind: str
+    created_at: int = Field(sa_column=Column(BigInteger, nullable=False))
+    # The lease: the right to run turns.
+    owner: str | None = None
+    epoch: int = Field(default=0, sa_column=Column(BigInteger, nullable=False))
+    lease_until: int = Field(default=0, sa_column=Column(BigInteger, nullable=False))
+    # Counts of inbox rows: all, and those with a final status.
+    inbox_seq: int = Field(default=0, sa_column=Column(BigInteger, nullable=False))
+    drained_seq: int = Field(default=0, sa_column=Column(BigInteger, nullable=False))
+    stop_seq: int = Field(default=0, sa_column=Column(BigInteger, nullable=False))
+    rung_at: int = Field(default=0, sa_column=Column(BigInteger, nullable=False))
+    # The journal's head.
+    head_seq: int = Field(default=0, sa_column=Column(BigInteger, nullable=False))
+    head_hash: str = GENESIS
+    # The tenancy: the right to write the volume.
+    sandbox_host: str | None = None
+    sandbox_epoch: int = Field(default=0, sa_column=Column(BigInteger, nullable=False))
+    sandbox_until: int = Field(default=0, sa_column=Column(BigInteger, nullable=False))
+    # The volume that belongs to this principal, and its last committed generation (0: none yet).
+    volume_id: str | None = None
+    generation: int = Field(default=0, sa_column=Column(BigInteger, nullable=False))
+    host_uid: int | None = Field(default=None, unique=True)
+
+
+principal = table(Principal)
+
+
+class StaleLease(Exception):
+    """The lease has gone to another; nothing of this transaction was written."""
+
+
+class StaleTenancy(Exception):
+    """The right to this volume has gone to another manager."""
+
+
+@dataclass(frozen=True)
+class Lease:
+    """The right to run turns of ``principal``, while ``epoch`` is the row's."""
+
+    principal: UUID
+    owner: str
+    epoch: int
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Who held the lease when it was looked at."""
+
+    owner: str | None
+    epoch: int
+    expired: bool
+
+
+def create(connection: Connection, identifier: UUID, kind: str) -> None:
+    """Insert the row of a new user's or room's principal."""
+    connection.execute(
+        principal.insert().values(
+            id=identifier, kind=kind, created_at=now_us(), epoch=0, lease_until=0,
+            inbox_seq=0, drained_seq=0, stop_seq=0, rung_at=0, head_seq=0, head_hash=GENESIS, sandbox_epoch=0,
+            sandbox_until=0, generation=0,
+        )
+    )  # fmt: skip
+
+
+def look(connection: Connection, identifier: UUID) -> Owner | None:
+    """Who owns the lease now; None for an unknown principal."""
+    row = connection.execute(
+        select(principal.c.owner, principal.c.epoch, principal.c.lease_until).where(principal.c.id == identifier)
+    ).one_or_none()
+    if row is None:
+        return None
+    return Owner(row.owner, row.epoch, row.lease_until < database_now_us(connection))
+
+
+def take(connection: Connection, identifier: UUID, owner: str, seen: Owner) -> Lease | None:
+    """Take the lease over from what was seen; None where another was quicker. Adds one to the epoch."""
+    changed = connection.execute(
+        update(principal)
+        .where(
+            principal.c.id == identifier,
+            principal.c.epoch == seen.epoch,
+            principal.c.owner.is_not_distinct_from(seen.owner),
+        )
+        .values(owner=owner, epoch=seen.epoch + 1, lease_until=database_now_us(connection) + LEASE_SECONDS * 1_000_000)
+    )
+    return Lease(identifier, owner, seen.epoch + 1) if changed.rowcount == 1 else None
+
+
+def fence(connection: Connection, lease: Lease) -> Head:
+    """Begin a fenced transaction: lock the row for a lease that still holds; the journal's head. Raises StaleLease."""
+    row = connection.execute(
+        update(principal)
+        .where(principal.c.id == lease.principal, principal.c.epoch == lease.epoch, principal.c.owner == lease.owner)
+        .values(epoch=lease.epoch)
+        .returning(principal.c.head_seq, principal.c.head_hash)
+    ).one_or_none()
+    if row is None:
+        raise StaleLease(f"the lease of {lease.principal} at epoch {lease.epoch} has gone to another")
+    return row.head_seq, row.head_hash
+
+
+def lock(connection: Connection, identifier: UUID) -> Head:
+    """Lock the row for an event outside any turn; the journal's head."""
+    row = connection.execute(
+        update(principal)
+        .where(principal.c.id == identifier)
+        .values(epoch=principal.c.epoch)
+        .returning(principal.c.head_seq, principal.c.head_hash)
+    ).one()
+    return row.head_seq, row.head_hash
+
+
+def release(connection: Connection, lease: Lease) -> bool:
+    """Give the lease back if nothing is left to drain; False: drain on.
+
+    One UPDATE compares the counts: a SELECT of the inbox before it loses a wake-up on PostgreSQL.
+    """
+    changed = connection.execute(
+        update(principal)
+        .where(
+            principal.c.id == lease.principal,
+            principal.c.epoch == lease.epoch,
+            principal.c.owner == lease.owner,
+            principal.c.drained_seq == principal.c.inbox_seq,
+        )
+        .values(owner=None, lease_until=0)
+    )
+    return changed.rowcount == 1
+
+
+def abandon(connection: Connection, lease: Lease) -> None:
+    """Give the lease back whatever is left (a runner that stops)."""
+    connection.execute(
+        update(principal)
+        .where(principal.c.id == lease.principal, principal.c.epoch == lease.epoch, principal.c.owner == lease.owner)
+        .values(owner=None, lease_until=0, rung_at=0)
+    )
+
+
+def renew_leases(connection: Connection, owner: str) -> int:
+    """Prolong every lease of ``owner`` in one statement."""
+    until = database_now_us(connection) + LEASE_SECONDS * 1_000_000
+    return connection.execute(update(principal).where(principal.c.owner == owner).values(lease_until=until)).rowcount
+
+
+def drained(connection: Connection, identifier: UUID, count: int = 1) -> None:
+    """Count inbox rows that were given their final status in this transaction (negative: returned)."""
+    connection.execute(
+        update(principal).where(principal.c.id == identifier).values(drained_seq=principal.c.drained_seq + count)
+    )
+
+
+def with_mail(connection: Connection, not_rung_since: int, limit: int = 1000) -> list[UUID]:
+    """Principals with undrained mail and no bell since ``not_rung_since``, unless somebody owns them."""
+    rows = connection.execute(
+        select(principal.c.id)
+        .where(
+            principal.c.drained_seq < principal.c.inbox_seq,
+            principal.c.rung_at <= not_rung_since,
+            principal.c.owner.is_(None),
+        )
+        .limit(limit)
+    )
+    return [row.id for row in rows]
+
+
+def owners(connection: Connection) -> list[tuple[str, bool]]:
+    """Every owner named in the table, and whether its lease has ended by the database's clock."""
+    now = database_now_us(connection)
+    rows = connection.execute(
+        select(principal.c.owner, func.max(principal.c.lease_until).label("until"))
+        .where(principal.c.owner.is_not(None))
+        .group_by(principal.c.owner)
+    )
+    return [(row.owner, row.until < now) for row in rows]
+
+
+def owned_by(connection: Connection, owner: str) -> list[UUID]:
+    rows = connection.execute(select(principal.c.id).where(principal.c.owner == owner))
+    return [row.id for row in rows]
+
+
+def rung(connection: Connection, identifiers: list[UUID]) -> None:
+    """Remember that their bells were rung now."""
+    if identifiers:
+        connection.execute(update(principal).where(principal.c.id.in_(identifiers)).values(rung_at=now_us()))
+
+
+def received(connection: Connection, identifier: UUID) -> tuple[int, str | None]:
+    """Count one more inbox row, which also locks the principal's; its seq, and who owns the lease now."""
+    row = connection.execute(
+        update(principal)
+        .where(principal.c.id == identifier)
+        .values(inbox_seq=principal.c.inbox_seq + 1)
+        .returning(principal.c.inbox_seq, principal.c.owner)
+    ).one()
+    return row.inbox_seq, row.owner
+
+
+def waiting(connection: Connection, identifier: UUID) -> int:
+    """How many inbox rows have no final status yet."""
+    row = connection.execute(
+        select(principal.c.inbox_seq, principal.c.drained_seq).where(principal.c.id == identifier)
+    ).one()
+    return int(row.inbox_seq - row.drained_seq)
+
+
+def stop_seq(connection: Connection, identifier: UUID) -> int:
+    """The inbox sequence number up to which the person has said /stop."""
+    return int(connection.execute(select(principal.c.stop_seq).where(principal.c.id == identifier)).scalar_one())
+
+
+def stop(connection: Connection, identifier: UUID) -> None:
+    """Stop what was said up to now."""
+    connection.execute(update(principal).where(principal.c.id == identifier).values(stop_seq=principal.c.inbox_seq))
+
+
+# Tenancy: the right of a sandbox manager to write a volume.
+
+
+@dataclass(frozen=True)
+class Tenancy:
+    """The right of ``host`` (a sandbox manager) to write the principal's volume, while ``epoch`` is the row's."""
+
+    principal: UUID
+    host: str
+    epoch: int
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """Who held the tenancy when it was looked at, and the volume it is about."""
+
+    host: str | None
+    epoch: int
+    expired: bool
+    volume_id: str | None
+    generation: int
+    host_uid: int | None
+
+
+def tenant(connection: Connection, identifier: UUID) -> Tenant:
+    """Who may write the volume now."""
+    row = connection.execute(select(principal).where(principal.c.id == identifier)).one()
+    expired = row.sandbox_until < database_now_us(connection)
+    return Tenant(row.sandbox_host, row.sandbox_epoch, expired, row.volume_id, row.generation, row.host_uid)
+
+
+def take_tenancy(connection: Connection, identifier: UUID, host: str, seen: Tenant) -> Tenancy | None:
+    """Take the tenancy over from what was seen; None where another was quicker."""
+    changed = connection.execute(
+        update(principal)
+        .where(
+            principal.c.id == identifier,
+            principal.c.sandbox_epoch == seen.epoch,
+            principal.c.sandbox_host.is_not_distinct_from(seen.host),
+        )
+        .values(
+            sandbox_host=host,
+            sandbox_epoch=seen.epoch + 1,
+            sandbox_until=database_now_us(connection) + LEASE_SECONDS * 1_000_000,
+        )
+    )
+    return Tenancy(identifier, host, seen.epoch + 1) if changed.rowcount == 1 else None
+
+
+def fence_tenancy(connection: Connection, held: Tenancy) -> Head:
+    """Begin a transaction that only the present tenant may make; the journal's head. Raises StaleTenancy."""
+    row = connection.execute(
+        update(principal)
+        .where(
+            principal.c.id == held.principal,
+            principal.c.sandbox_epoch == held.epoch,
+            principal.c.sandbox_host == held.host,
+        )
+        .values(sandbox_epoch=held.epoch)
+        .returning(principal.c.head_seq, principal.c.head_hash)
+    ).one_or_none()
+    if row is None:
+        raise StaleTenancy(f"the volume of {held.principal} has gone to another sandbox manager")
+    return row.head_seq, row.head_hash
+
+
+def release_tenancy(connection: Connection, held: Tenancy) -> bool:
+    """Give the tenancy back; False where it had gone already."""
+    changed = connection.execute(
+        update(principal)
+        .where(
+            principal.c.id == held.principal,
+            principal.c.sandbox_epoch == held.epoch,
+            principal.c.sandbox_host == held.host,
+        )
+        .values(sandbox_host=None, sandbox_until=0)
+    )
+    return changed.rowcount == 1
+
+
+def renew_tenancies(connection: Connection, host: str) -> set[UUID]:
+    """Prolong every tenancy of ``host`` in one statement; whose they are."""
+    until = database_now_us(connection) + LEASE_SECONDS * 1_000_000
+    connection.execute(update(principal).where(principal.c.sandbox_host == host).values(sandbox_until=until))
+    rows = connection.execute(select(principal.c.id).where(principal.c.sandbox_host == host))
+    return {row.id for row in rows}
+
+
+def bind_volume(connection: Connection, held: Tenancy, volume_id: str) -> None:
+    """Name the volume that belongs to this principal from now on. Raises StaleTenancy."""
+    fence_tenancy(connection, held)
+    connection.execute(update(principal).where(principal.c.id == held.principal).values(volume_id=volume_id))
+
+
+def commit_generation(connection: Connection, identifier: UUID, held: Tenancy, number: int) -> None:
+    """Name ``number`` the committed generation, if the tenancy it was taken under still stands. Raises StaleTenancy."""
+    changed = connection.execute(
+        update(principal)
+        .where(
+            principal.c.id == identifier,
+            principal.c.sandbox_epoch == held.epoch,
+            principal.c.generation == number - 1,
+        )
+        .values(generation=number)
+    )
+    if changed.rowcount != 1:
+        raise StaleTenancy(f"generation {number} of {identifier} was taken under a tenancy that has ended")
+
+
+def host_uid(connection: Connection, identifier: UUID, base: int, size: int) -> int:
+    """The host uid that this principal's sandboxes run as under a root runner: one each, never shared, never reused.
+
+    Raises SandboxUidsExhausted when the range is full.
+    """
+    found = connection.execute(select(principal.c.host_uid).where(principal.c.id == identifier)).scalar_one()
+    if found is not None:
+        return int(found)
+    if connection.dialect.name == "postgresql":
+        # Two at once would choose the same.
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({UIDS_LOCK})")
+    highest = connection.execute(
+        select(principal.c.host_uid)
+        .where(and_(principal.c.host_uid >= base, principal.c.host_uid < base + size))
+        .order_by(principal.c.host_uid.desc())
+        .limit(1)
+    ).scalar()
+    chosen = base if highest is None else int(highest) + 1
+    if chosen >= base + size:
+        raise SandboxUidsExhausted(f"all {size} host uids from {base} are given out; widen sandbox.uid_range")
+    connection.execute(update(principal).where(principal.c.id == identifier).values(host_uid=chosen))
+    return chosen
+
+
+class SandboxUidsExhausted(Exception):
+    """No host uid is left for a new principal's sandboxes."""
+
+
+def everyone(connection: Connection) -> list[UUID]:
+    """Every principal."""
+    return [row.id for row in connection.execute(select(principal.c.id).order_by(principal.c.created_at))]
+
+
+def figures(connection: Connection) -> dict[str, int]:
+    """``waiting`` messages, ``owned`` principals and ``awake`` sandboxes, by their partial indexes."""
+    waits = principal.c.inbox_seq - principal.c.drained_seq
+    waiting_now = select(func.coalesce(func.sum(waits), 0)).where(principal.c.drained_seq < principal.c.inbox_seq)
+    owned = select(func.count()).where(principal.c.owner.is_not(None))
+    awake = select(func.count()).where(principal.c.sandbox_host.is_not(None))
+    found = {"waiting": waiting_now, "owned": owned, "awake": awake}
+    return {name: int(connection.execute(query).scalar_one()) for name, query in found.items()}
