@@ -9,7 +9,6 @@ from pathlib import Path
 from uuid import UUID
 
 import structlog
-from workspace_store.volumes import Volumes
 
 from agent.sandbox import SandboxLimits, SandboxUnavailable
 from sandbox_runner import backend, guest
@@ -24,6 +23,7 @@ from sandbox_runner.settings import SandboxSettings
 from sandbox_runner.uids import HostUids
 from workspace_store.database import Database
 from workspace_store.liveness import Life
+from workspace_store.volumes import Volumes
 
 log = structlog.get_logger()
 
