@@ -141,7 +141,7 @@ def up_is_ready(version: str, home: Path, listening: dict[str, str], command: st
         lines.append(f"  mail   smtp://{listening['smtp']}  (user owner, password: the token)")
     lines.append(f"  home   {home}")
     if "http" in listening:
-        lines.append(f'Say hello:  {command} chat      or  {command} chat -m "$ uname -a"')
+        lines.append(f"Say hello:  {command} chat      or  {command} chat -m '$ uname -a'")
     lines.append("Ctrl-C stops it.")
     return "\n".join(lines)
 

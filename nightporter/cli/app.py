@@ -113,8 +113,8 @@ def doctor(json: Json = False) -> int:
 @journal.command("show")
 def journal_show(
     principal: Whose = "owner",
-    after: Annotated[int, typer.Option(min=0, help="Begin after this sequence number.")] = 0,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many events, the newest.")] = 50,
+    after: Annotated[int, typer.Option(min=0, help="Go on after this sequence number, from the oldest.")] = 0,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many events; the newest, without --after.")] = 50,
     json: Json = False,
 ) -> int:
     """Show a principal's events."""
