@@ -146,6 +146,10 @@ def up_is_ready(version: str, home: Path, listening: dict[str, str], command: st
     return "\n".join(lines)
 
 
+def volumes_not_here(scheme: str) -> str:
+    return f"volumes_url starts with {scheme}://, which this release cannot use; name a folder as file:///path"
+
+
 SETTINGS_INTRODUCTION = """\
 # Settings
 
@@ -164,5 +168,16 @@ key; the secret and its file are not given together.
 This page is made by `make docs` from the code; correct it there."""
 
 
-def volumes_not_here(scheme: str) -> str:
-    return f"volumes_url starts with {scheme}://, which this release cannot use; name a folder as file:///path"
+CLI_INTRODUCTION = """\
+# Commands
+
+| exit code | means |
+|---|---|
+| 0 | done |
+| 1 | failed: the sentence on standard error says why |
+| 2 | wrong usage, settings or machine: the sentence says what to do |
+| 3 | what was to be spoken to does not run |
+| 130 | interrupted |
+
+`--json` prints what a program may read: one object, or an object a line for lists. No error is a traceback; `--debug`
+shows one. `NIGHTPORTER_HOME` says which home is meant. This page is made by `make docs` from the code."""
