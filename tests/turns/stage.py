@@ -1,4 +1,4 @@
-"""A stage for one turn at a time: the real database, volumes, sandbox manager and guest; only the engine is scripted."""
+"""A stage for one turn at a time: real database, volumes, sandbox manager and guest; only the engine is scripted."""
 
 from __future__ import annotations
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 from agent.engine import Step
 from agent.trajectory import Context
 from tests.turns.stage import Crash, Scripted, Stage, answer, shell
+from workspace_store.database import Database
 
 
 def results(context: Context) -> list[str]:
@@ -71,26 +75,55 @@ async def test_a_result_whose_shell_state_is_gone_is_rolled_back_and_told(stage:
     assert len(await stage.events("tool.returned")) == 1, "it was not run again"
 
 
-async def test_a_command_under_way_is_fetched_from_the_sandbox_that_lived_on(stage: Stage) -> None:
-    import asyncio
+@contextlib.asynccontextmanager
+async def cut_off(stage: Stage, engine: Scripted, when: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
+    """Serve, and leave as a SIGKILL does once ``when`` is true: connection dropped, lease not given back."""
+    async with stage.running(engine) as runner:
+        serving = asyncio.create_task(runner.serve(stage.owner))
+        while not await when():
+            await asyncio.sleep(0.005)
+        runner.database = Database(stage.url)
+        runner.database.close()
+        runner.turns.sandboxes.close()
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+    yield
 
+
+async def test_a_command_under_way_is_fetched_from_the_sandbox_that_lived_on(stage: Stage) -> None:
     async def one_command(context: Context) -> Step:
         return answer(context) if results(context) else shell(1, "echo once >> log; sleep 1; cat log")
 
+    async def begun() -> bool:
+        return bool(list((stage.folder / "volumes").glob("*/live/workspace/log")))
+
     message = await stage.hear("go")
-    async with stage.running(Scripted(one_command)) as runner:
-        serving = asyncio.create_task(runner.serve(stage.owner))
-        while not await stage.events("tool.requested"):
-            await asyncio.sleep(0.01)
-        # As a SIGKILL leaves it: the connection drops, the lease is not given back.
-        runner.turns.sandboxes.close()
-        serving.cancel()
-        runner.database.write = None  # type: ignore[method-assign,assignment]
-        await asyncio.gather(serving, return_exceptions=True)
-        del runner.database.write  # type: ignore[attr-defined]
-    await stage.serve(Scripted(one_command))
+    async with cut_off(stage, Scripted(one_command), begun):
+        await stage.serve(Scripted(one_command))
     assert workspace(stage, "log") == "once\n"
     assert "once" in (await stage.replies(message))[0]
+    assert "interrupted" not in (await stage.replies(message))[0]
+
+
+async def test_a_command_that_provably_never_began_is_run(stage: Stage) -> None:
+    async def one_command(context: Context) -> Step:
+        return answer(context) if results(context) else shell(1, "echo once >> log; cat log")
+
+    message = await stage.hear("go")
+    async with stage.running(Scripted(one_command)) as runner:
+        ask = runner.turns.sandboxes.ask
+
+        async def crash_before_it_is_sent(op: str, *arguments: object, **more: object) -> object:
+            if op == "run":
+                raise Crash
+            return await ask(op, *arguments, **more)  # type: ignore[arg-type]
+
+        runner.turns.sandboxes.ask = crash_before_it_is_sent  # type: ignore[method-assign,assignment]
+        with contextlib.suppress(Crash):
+            await runner.serve(stage.owner)
+    assert len(await stage.events("tool.requested")) == 1
+    await stage.serve(Scripted(one_command))
+    assert workspace(stage, "log") == "once\n"
     assert "interrupted" not in (await stage.replies(message))[0]
 
 

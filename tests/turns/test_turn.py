@@ -19,7 +19,7 @@ async def test_steps_and_results_are_journaled_in_order_and_committed_together(s
     message = await stage.hear("please")
     await stage.serve(Scripted(script))
     assert [event.kind for event in await stage.events()] == [
-        "message.received", "turn.started", "model.responded", "tool.requested", "sandbox.woken", "tool.returned",
+        "message.received", "turn.started", "model.responded", "sandbox.woken", "tool.requested", "tool.returned",
         "model.responded", "reply.queued", "checkpoint.committed",
     ]  # fmt: skip
     assert "one" in (await stage.replies(message))[0]
