@@ -341,7 +341,10 @@ class Manager:
         if sleeping:
             await asyncio.wait(sleeping, timeout=seconds)
         for seat in list(self._seats.values()):
+            # A turn was cut off in it: what its guest has published stands, the turn goes on elsewhere.
             await self._kill(seat)
+            with contextlib.suppress(DatabaseUnavailable):
+                await self._leave(seat)
         await self.backend.close()
 
     def awake(self) -> list[UUID]:

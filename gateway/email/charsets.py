@@ -37,7 +37,7 @@ _MULTIBYTE = frozenset(
 )
 
 _C1 = {code: bytes([code]).decode("cp1252", "replace") for code in range(0x80, 0xA0)}
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_SURROGATES = re.compile("[\ud800-\udfff]+")
 _META = re.compile(rb"<meta[^>]{0,200}?charset\s{0,5}=\s{0,5}[\"']?([A-Za-z0-9_.:+-]{1,40})", re.IGNORECASE)
 
 
@@ -59,7 +59,7 @@ def codec_of(label: str | None) -> str | None:
 
 def storable(text: str) -> str:
     """`text` without what SQLite and PostgreSQL refuse: NUL and lone surrogates become U+FFFD."""
-    return _UNSTORABLE.sub("�", text)
+    return _SURROGATES.sub(lambda found: "�" * len(found.group(0)), text.replace("\x00", "�"))
 
 
 def _tidy(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gateway.email import bounce, calendars, kinds, limits, reply_text
 from gateway.email.bodies import Body, Contents, attachments, contents
@@ -66,14 +66,6 @@ def parse(data: bytes, *, clock: Callable[[], float] = time.monotonic) -> Parsed
         encrypted=found.encrypted,
         limits_reached=tuple(budget.spent),
     )
-
-
-@dataclass(frozen=True)
-class _Text:
-    own: str
-    context: str
-    has_quote: bool
-    forwarded: bool
 
 
 def _read_text(found: Contents, budget: Budget, *, answers: bool, passes_on: bool) -> Split:

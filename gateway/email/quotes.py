@@ -72,12 +72,12 @@ class Cut:
     sure: bool = True
 
 
-_BLANKS = dict.fromkeys(map(ord, " \t\r\xa0\u202f\ufeff\u200b\u1427"))
+_BLANKS = " \t\r\xa0\u202f\ufeff\u200b\u1427"
 
 
 def is_blank(line: str) -> bool:
     """Whether a line holds nothing that is seen."""
-    return not line.translate(_BLANKS)
+    return not line.strip(_BLANKS)
 
 
 def is_rule(line: str) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from gateway.rendering.tree import MAX_MARKDOWN_CHARS, Node, read_markdown, target, words
@@ -221,11 +220,7 @@ def _width(text: str) -> int:
 
 
 def _text_inline(node: Node) -> str:
-    return "".join(_text_span(child) for child in _spans(node))
-
-
-def _spans(node: Node) -> Sequence[Node]:
-    return node.children
+    return "".join(_text_span(child) for child in node.children)
 
 
 def _text_span(node: Node) -> str:

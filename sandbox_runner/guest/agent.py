@@ -1,4 +1,8 @@
-"""The guest agent proper: what the host may ask, answered from terminals, tasks and the state file."""
+"""The guest agent proper: it ties the host's requests to terminals, tasks and the state file.
+
+A command's state is published before its result is told; nothing here waits, and nothing needs a new process to
+get out of a sandbox that is full of them.
+"""
 
 from __future__ import annotations
 
