@@ -129,14 +129,14 @@ def prepare_failed(why: str) -> str:
 
 
 def still_waiting(services: list[str]) -> str:
-    return f"Still waiting for: {', '.join(services)}"
+    return f"Still waiting for {', '.join(services)}; what keeps them is said above, or by `nightporter doctor`."
 
 
-def up_is_ready(version: str, home: Path, listening: dict[str, str], command: str) -> str:
+def up_is_ready(version: str, home: Path, listening: dict[str, str], command: str, token: str) -> str:
     """What ``up`` prints when all services are ready."""
     lines = [f"Nightporter {version} is ready."]
     if "http" in listening:
-        lines.append(f"  http   http://{listening['http']}  (bearer token in {home}/token)")
+        lines.append(f"  http   http://{listening['http']}  (bearer token: {token})")
     if "smtp" in listening:
         lines.append(f"  mail   smtp://{listening['smtp']}  (user owner, password: the token)")
     lines.append(f"  home   {home}")
