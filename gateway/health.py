@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,8 @@ from sqlalchemy import Connection
 from workspace_store import liveness, outbox, principal
 from workspace_store.database import Database, DatabaseUnavailable
 
+REDIS_SECONDS = 1.0
+"""Its client tries again for longer than who asks would wait."""
 NEEDED = ("runner", "sandbox-manager")
 
 METRICS = {
@@ -44,8 +47,9 @@ class Health:
     async def _redis(self) -> bool:
         connection = self.connect()
         try:
-            await connection.ping()
-        except (RedisError, OSError):
+            async with asyncio.timeout(REDIS_SECONDS):
+                await connection.ping()
+        except (RedisError, OSError):  # TimeoutError is an OSError
             return False
         finally:
             await connection.aclose()

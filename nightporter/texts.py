@@ -115,8 +115,8 @@ def preload_started_threads(module: str) -> str:
 
 def no_redis_here(home: Path) -> str:
     return (
-        f"redis_url is not set and no embedded Valkey answers in {home}; going on, but messages wait until one"
-        " is there. Set redis_url, or run `nightporter up`."
+        f"redis_url is not set and no embedded Valkey answers in {home}; going on, but answers take longer until"
+        " one does. Set redis_url, or run `nightporter up`."
     )
 
 

@@ -46,6 +46,7 @@ class Gateway:
                 Route("/v1/messages", self.post, methods=["POST"]),
                 Route("/v1/messages/{identifier}", self.get),
                 Route("/v1/events", self.events),
+                Route("/healthz", self.ready),
                 Route("/readyz", self.ready),
                 Route("/metrics", self.metrics),
             ]
