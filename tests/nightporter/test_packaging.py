@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -120,8 +121,9 @@ def test_make_takes_a_python_that_really_runs(tmp_path: Path) -> None:
 
 def test_make_says_so_when_there_is_no_python(tmp_path: Path) -> None:
     ended = subprocess.run(
-        ["make", "--no-print-directory", "up", "CANDIDATES=no-such-python", f"VENV={tmp_path}/venv"],
+        ["make", "install", "CANDIDATES=no-such-python", f"VENV={tmp_path}/venv"],
         cwd=ROOT,
+        env={"PATH": os.environ["PATH"]},  # without MAKEFLAGS: this test may itself run below make
         capture_output=True,
         text=True,
         check=False,
