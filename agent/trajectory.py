@@ -47,7 +47,8 @@ class Said:
     data: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if value not in ("", {})}
+        kept = {key: value for key, value in self.__dict__.items() if value not in ("", {})}
+        return {"role": self.role, "text": self.text} | kept
 
     @staticmethod
     def from_json(body: dict[str, Any]) -> Said:

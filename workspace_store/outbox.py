@@ -291,9 +291,9 @@ def counts(connection: Connection) -> dict[str, int]:
         select(outbox.c.status, func.count()).where(outbox.c.status.in_(OPEN)).group_by(outbox.c.status)
     )
     found = {"queued": 0, "sending": 0, **{row[0]: int(row[1]) for row in rows}}
-    others = {"dead": outbox.c.status == DEAD, "possibly_repeated": outbox.c.possibly_repeated}
-    for name, condition in others.items():
-        found[name] = int(connection.execute(select(func.count()).select_from(outbox).where(condition)).scalar_one())
+    count = select(func.count()).select_from(outbox)
+    found["dead"] = int(connection.execute(count.where(outbox.c.status == DEAD)).scalar_one())
+    found["possibly_repeated"] = int(connection.execute(count.where(text("possibly_repeated"))).scalar_one())
     return found
 
 
