@@ -80,10 +80,12 @@ class Stage:
     async def managing(self, idle_seconds: float = 300) -> AsyncIterator[Manager]:
         """A sandbox manager, as a host has one."""
         (self.folder / "run").mkdir(exist_ok=True)
-        backend = BubblewrapBackend(self.folder / "run")
+        backend = BubblewrapBackend(self.folder / "run", host_uids=HostUids.of(self.folder))
         backend.reap()
         life = Life(self.lives, "sandbox-manager", "here")
-        seating = Seating(life.id, self.database, Volumes(self.folder / "volumes"), self.lives, HostUids())
+        seating = Seating(
+            life.id, self.database, Volumes(self.folder / "volumes"), self.lives, HostUids.of(self.folder)
+        )
         limits = SandboxLimits(command_timeout_seconds=20)
         manager = Manager(seating, backend, GUEST_FOLDER, limits, idle_seconds, lambda _: None)
         server = await listen(manager, self.socket)
