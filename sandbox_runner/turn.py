@@ -67,6 +67,7 @@ class Turn:
     lease: Lease
     assignments: list[Assignment]
     recorded: resume.Recorded
+    seen: context.Seen
     said: list[Said] = field(default_factory=list)
     pending: list[Event] = field(default_factory=list)
     """Events that need no durability before the commit they go into."""
@@ -122,16 +123,17 @@ class TurnRunner:
         """Count the turn at ``turn.started``; a turn that was cut off comes with all it recorded."""
         turn_id = row.turn or uuid4()
 
-        def transaction(connection: Connection) -> tuple[list[journal.Recorded], list[Row]]:
+        def transaction(connection: Connection) -> tuple[list[journal.Recorded], list[Row], context.Seen]:
             body = {"message": row.id.hex, "resumed": row.turn is not None}
             journal.append(connection, lease.principal, [Event("turn.started", body)], under=lease, turn=turn_id)
             inbox.start(connection, row.id, turn_id, alone=alone)
+            seen = context.load(connection, lease.principal)
             if row.turn is None:
-                return [], [row]
-            return journal.read(connection, lease.principal, turn=turn_id), inbox.taken_by(connection, turn_id)
+                return [], [row], seen
+            return journal.read(connection, lease.principal, turn=turn_id), inbox.taken_by(connection, turn_id), seen
 
-        events, rows = await self.database.write(transaction)
-        turn = Turn(turn_id, lease, [self.read_message(found) for found in rows], resume.read(events))
+        events, rows, seen = await self.database.write(transaction)
+        turn = Turn(turn_id, lease, [self.read_message(found) for found in rows], resume.read(events), seen)
         turn.said = [_asked(assignment) for assignment in turn.assignments]
         return turn
 
@@ -141,12 +143,12 @@ class TurnRunner:
         """Ask the engine for steps and run their tools until it replies; recorded steps are replayed."""
         if turn.recorded.touched:
             turn.pending += await resume.check_state(turn.recorded, sandbox)
-        seen = await self.database.read(lambda connection: context.load(connection, turn.principal))
         for number in range(MAX_STEPS):
-            await self._stop_if_asked(turn)
+            if number:
+                await self._stop_if_asked(turn)
             step = turn.recorded.step(number)
             if step is None:
-                view = context.build(seen, turn.said, sandbox.briefing)
+                view = context.build(turn.seen, turn.said, sandbox.briefing)
                 fit(view, self.engine.context_window)
                 step = await self.engine.step(view)
                 await self._record_step(turn, number, step)

@@ -10,9 +10,10 @@ import asyncio
 import json
 from collections import defaultdict
 from collections.abc import AsyncIterator
-from functools import partial
 from typing import Any
 from uuid import UUID
+
+from sqlalchemy import Connection
 
 from workspace_store import inbox, journal
 from workspace_store.database import Database, DatabaseUnavailable
@@ -21,6 +22,7 @@ POLL_SECONDS = 1.0
 KEEPALIVE_SECONDS = 15.0
 BATCH = 200
 BACKLOG = 1000
+NAMES = 1000
 
 
 class Listeners:
@@ -54,10 +56,10 @@ async def stream(database: Database, listeners: Listeners, principal: UUID, afte
     try:
         yield "retry: 500\n\n"
         while True:
-            events = await _read(database, principal, after)
+            events = await _read(database, principal, after, names)
             for event in events:
                 after = event.seq
-                body = await _named(database, names, event.body or {})
+                body = _named(names, event.body or {})
                 yield _frame(event.kind, {**body, "seq": event.seq, "at": event.at / 1e6}, f"{principal}:{event.seq}")
             quiet = 0.0 if events else quiet
             if len(events) == BATCH:
@@ -75,9 +77,23 @@ async def stream(database: Database, listeners: Listeners, principal: UUID, afte
         listeners.remove(principal, news)
 
 
-async def _read(database: Database, principal: UUID, after: int) -> list[journal.Recorded]:
+async def _read(
+    database: Database, principal: UUID, after: int, names: dict[str, str | None]
+) -> list[journal.Recorded]:
+    """Events after ``after``; the senders' own ids of the messages they are about are added to ``names``."""
+
+    def query(connection: Connection) -> list[journal.Recorded]:
+        events = journal.read(connection, principal, after=after, limit=BATCH)
+        for identifier in {str(event.body["message"]) for event in events if event.body and "message" in event.body}:
+            if identifier not in names:
+                row = inbox.get(connection, UUID(identifier))
+                names[identifier] = row.dedupe_key.rpartition("/")[2] if row and row.channel == "local" else None
+        return events
+
+    while len(names) > NAMES:
+        names.pop(next(iter(names)))
     try:
-        return await database.read(partial(journal.read, owner=principal, after=after, limit=BATCH))
+        return await database.read(query)
     except DatabaseUnavailable:
         return []
 
@@ -89,17 +105,9 @@ async def _next_news(news: asyncio.Queue[dict[str, Any]]) -> dict[str, Any] | No
         return None
 
 
-async def _named(database: Database, names: dict[str, str | None], body: dict[str, Any]) -> dict[str, Any]:
+def _named(names: dict[str, str | None], body: dict[str, Any]) -> dict[str, Any]:
     """Add the sender's own ``message_id`` to an event that is about a message."""
-    identifier = body.get("message")
-    if not isinstance(identifier, str):
-        return body
-    if identifier not in names:
-        row = await database.read(partial(inbox.get, identifier=UUID(identifier)))
-        names[identifier] = row.dedupe_key.rpartition("/")[2] if row and row.channel == "local" else None
-        if len(names) > BATCH:
-            names.pop(next(iter(names)))
-    return {**body, "message_id": names[identifier]}
+    return {**body, "message_id": names.get(str(body["message"]))} if "message" in body else body
 
 
 def _frame(kind: str, body: dict[str, Any], identifier: str | None) -> str:
