@@ -15,7 +15,18 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import BigInteger, Column, Connection, Index, LargeBinary, Text, and_, select, type_coerce, update
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Index,
+    LargeBinary,
+    Text,
+    and_,
+    bindparam,
+    select,
+    type_coerce,
+)
 from sqlalchemy.types import NullType
 from sqlmodel import Field, SQLModel
 
@@ -132,6 +143,18 @@ class Fault:
     what: str
 
 
+_INSERT_EVENT = event.insert()
+_INSERT_PAYLOAD = payload.insert()
+_READ = (
+    select(event, payload.c.body)
+    .outerjoin(payload, and_(payload.c.principal == event.c.principal, payload.c.seq == event.c.seq))
+    .where(event.c.principal == bindparam("of"), event.c.seq > bindparam("after"))
+)
+_READ_ON = _READ.order_by(event.c.seq).limit(bindparam("most"))
+_READ_BACK = _READ.order_by(event.c.seq.desc()).limit(bindparam("most"))
+ALL = (1 << 63) - 1
+
+
 def append(
     connection: Connection,
     owner: UUID,
@@ -166,9 +189,9 @@ def append(
         bodies.append({"principal": owner, "seq": seq, "salt": salt, "body": body})
         previous = link
     if chain:
-        connection.execute(event.insert(), chain)
-        connection.execute(payload.insert(), bodies)
-        connection.execute(update(principal).where(principal.c.id == owner).values(head_seq=seq, head_hash=previous))
+        connection.execute(_INSERT_EVENT, chain)
+        connection.execute(_INSERT_PAYLOAD, bodies)
+        principals.advance(connection, owner, (seq, previous))
     return seq
 
 
@@ -208,19 +231,14 @@ def read(
     newest: bool = False,
 ) -> list[Recorded]:
     """Events after ``after`` in order (of one turn where given); with ``newest`` the last ``limit`` of them."""
-    query = (
-        select(event, payload.c.body)
-        .outerjoin(payload, and_(payload.c.principal == event.c.principal, payload.c.seq == event.c.seq))
-        .where(event.c.principal == owner, event.c.seq > after)
-        .order_by(event.c.seq.desc() if newest else event.c.seq)
-    )
+    given: dict[str, object] = {"of": owner, "after": after, "most": ALL if limit is None else limit}
+    query = _READ_BACK if newest else _READ_ON
     if turn is not None:
-        query = query.where(event.c.turn == turn)
-    if limit is not None:
-        query = query.limit(limit)
+        query = query.where(event.c.turn == bindparam("turn_id"))
+        given["turn_id"] = turn
     found = [
         Recorded(r.seq, r.turn, r.epoch, r.kind, r.at, None if r.body is None else json.loads(r.body), r.hash)
-        for r in connection.execute(query)
+        for r in connection.execute(query, given)
     ]
     return found[::-1] if newest else found
 
