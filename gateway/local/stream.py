@@ -7,12 +7,14 @@ without an id: it is news, not a record. https://html.spec.whatwg.org/multipage/
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections import defaultdict
 from collections.abc import AsyncIterator
-from functools import partial
 from typing import Any
 from uuid import UUID
+
+from sqlalchemy import Connection
 
 from workspace_store import inbox, journal
 from workspace_store.database import Database, DatabaseUnavailable
@@ -54,10 +56,9 @@ async def stream(database: Database, listeners: Listeners, principal: UUID, afte
     try:
         yield "retry: 500\n\n"
         while True:
-            events = await _read(database, principal, after)
-            for event in events:
+            events = await _read(database, names, principal, after)
+            for event, body in events:
                 after = event.seq
-                body = await _named(database, names, event.body or {})
                 yield _frame(event.kind, {**body, "seq": event.seq, "at": event.at / 1e6}, f"{principal}:{event.seq}")
             quiet = 0.0 if events else quiet
             if len(events) == BATCH:
@@ -75,27 +76,35 @@ async def stream(database: Database, listeners: Listeners, principal: UUID, afte
         listeners.remove(principal, news)
 
 
-async def _read(database: Database, principal: UUID, after: int) -> list[journal.Recorded]:
+async def _read(
+    database: Database, names: dict[str, str | None], principal: UUID, after: int
+) -> list[tuple[journal.Recorded, dict[str, Any]]]:
+    """The next events and what is told of each; none while the database is away: the stream goes on after it."""
+
+    def query(connection: Connection) -> list[tuple[journal.Recorded, dict[str, Any]]]:
+        events = journal.read(connection, principal, after=after, limit=BATCH)
+        return [(event, _named(connection, names, event.body or {})) for event in events]
+
     try:
-        return await database.read(partial(journal.read, owner=principal, after=after, limit=BATCH))
+        return await database.read(query)
     except DatabaseUnavailable:
         return []
 
 
 async def _next_news(news: asyncio.Queue[dict[str, Any]]) -> dict[str, Any] | None:
-    try:
-        return await asyncio.wait_for(news.get(), POLL_SECONDS)
-    except TimeoutError:
-        return None
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(POLL_SECONDS):
+            return await news.get()
+    return None
 
 
-async def _named(database: Database, names: dict[str, str | None], body: dict[str, Any]) -> dict[str, Any]:
+def _named(connection: Connection, names: dict[str, str | None], body: dict[str, Any]) -> dict[str, Any]:
     """Add the sender's own ``message_id`` to an event that is about a message."""
     identifier = body.get("message")
     if not isinstance(identifier, str):
         return body
     if identifier not in names:
-        row = await database.read(partial(inbox.get, identifier=UUID(identifier)))
+        row = inbox.get(connection, UUID(identifier))
         names[identifier] = row.dedupe_key.rpartition("/")[2] if row and row.channel == "local" else None
         if len(names) > BATCH:
             names.pop(next(iter(names)))
