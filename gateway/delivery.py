@@ -8,6 +8,7 @@ nothing up.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -60,10 +61,10 @@ class Delivery:
                 task = asyncio.create_task(self._deliver(reply))
                 self._sending.add(task)
                 task.add_done_callback(self._sending.discard)
-            try:
-                await asyncio.wait_for(self.bell.wait(), POLL_SECONDS)
-            except TimeoutError:
-                continue
+            # Not wait_for: in Python 3.11 it forgets that it was cancelled when the bell rings at the same moment.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(POLL_SECONDS):
+                    await self.bell.wait()
 
     async def drain(self, seconds: float) -> None:
         """Let what is being sent finish; what does not is settled by whoever claims it next."""

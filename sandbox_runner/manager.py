@@ -150,7 +150,8 @@ class Manager:
             if seat.awake is not None:
                 with contextlib.suppress(SandboxError, TimeoutError):
                     # What was published after the last command stands where a terminal is busy.
-                    await asyncio.wait_for(seat.awake.guest.capture(), ANSWER_SECONDS)
+                    async with asyncio.timeout(ANSWER_SECONDS):
+                        await seat.awake.guest.capture()
             parent = await self._generation(owner)
             published = await self._publish(seat, parent, turn, note)
             return _snapshot(seat, published, note, await asyncio.to_thread(seat.state_digest))
@@ -258,7 +259,8 @@ class Manager:
     async def _renew(self, renewed: float, now: float) -> float:
         """Keep the tenancies; a sandbox whose tenancy is gone or cannot be kept is killed before another may start."""
         try:
-            held = await asyncio.wait_for(self.seating.renew(), LEASE_SECONDS - MARGIN_SECONDS - RENEW_SECONDS)
+            async with asyncio.timeout(LEASE_SECONDS - MARGIN_SECONDS - RENEW_SECONDS):
+                held = await self.seating.renew()
         except (DatabaseUnavailable, TimeoutError):
             if now - renewed < LEASE_SECONDS - MARGIN_SECONDS:
                 return renewed

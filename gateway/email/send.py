@@ -129,7 +129,8 @@ class SmtpRelay:
             return Uncertain(texts.RESPONSE_LOST)
         # It has the message: how it says goodbye does not matter.
         with contextlib.suppress(aiosmtplib.SMTPException, OSError, TimeoutError, ssl.SSLError):
-            await asyncio.wait_for(client.quit(), 2)
+            async with asyncio.timeout(2):
+                await client.quit()
         return Sent(f"{response.code} {response.message}"[:300])
 
     @property

@@ -7,6 +7,7 @@ without an id: it is news, not a record. https://html.spec.whatwg.org/multipage/
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections import defaultdict
 from collections.abc import AsyncIterator
@@ -22,7 +23,6 @@ POLL_SECONDS = 1.0
 KEEPALIVE_SECONDS = 15.0
 BATCH = 200
 BACKLOG = 1000
-NAMES = 1000
 
 
 class Listeners:
@@ -56,10 +56,9 @@ async def stream(database: Database, listeners: Listeners, principal: UUID, afte
     try:
         yield "retry: 500\n\n"
         while True:
-            events = await _read(database, principal, after, names)
-            for event in events:
+            events = await _read(database, names, principal, after)
+            for event, body in events:
                 after = event.seq
-                body = _named(names, event.body or {})
                 yield _frame(event.kind, {**body, "seq": event.seq, "at": event.at / 1e6}, f"{principal}:{event.seq}")
             quiet = 0.0 if events else quiet
             if len(events) == BATCH:
@@ -78,20 +77,14 @@ async def stream(database: Database, listeners: Listeners, principal: UUID, afte
 
 
 async def _read(
-    database: Database, principal: UUID, after: int, names: dict[str, str | None]
-) -> list[journal.Recorded]:
-    """Events after ``after``; the senders' own ids of the messages they are about are added to ``names``."""
+    database: Database, names: dict[str, str | None], principal: UUID, after: int
+) -> list[tuple[journal.Recorded, dict[str, Any]]]:
+    """The next events and what is told of each; none while the database is away: the stream goes on after it."""
 
-    def query(connection: Connection) -> list[journal.Recorded]:
+    def query(connection: Connection) -> list[tuple[journal.Recorded, dict[str, Any]]]:
         events = journal.read(connection, principal, after=after, limit=BATCH)
-        for identifier in {str(event.body["message"]) for event in events if event.body and "message" in event.body}:
-            if identifier not in names:
-                row = inbox.get(connection, UUID(identifier))
-                names[identifier] = row.dedupe_key.rpartition("/")[2] if row and row.channel == "local" else None
-        return events
+        return [(event, _named(connection, names, event.body or {})) for event in events]
 
-    while len(names) > NAMES:
-        names.pop(next(iter(names)))
     try:
         return await database.read(query)
     except DatabaseUnavailable:
@@ -99,15 +92,23 @@ async def _read(
 
 
 async def _next_news(news: asyncio.Queue[dict[str, Any]]) -> dict[str, Any] | None:
-    try:
-        return await asyncio.wait_for(news.get(), POLL_SECONDS)
-    except TimeoutError:
-        return None
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(POLL_SECONDS):
+            return await news.get()
+    return None
 
 
-def _named(names: dict[str, str | None], body: dict[str, Any]) -> dict[str, Any]:
+def _named(connection: Connection, names: dict[str, str | None], body: dict[str, Any]) -> dict[str, Any]:
     """Add the sender's own ``message_id`` to an event that is about a message."""
-    return {**body, "message_id": names.get(str(body["message"]))} if "message" in body else body
+    identifier = body.get("message")
+    if not isinstance(identifier, str):
+        return body
+    if identifier not in names:
+        row = inbox.get(connection, UUID(identifier))
+        names[identifier] = row.dedupe_key.rpartition("/")[2] if row and row.channel == "local" else None
+        if len(names) > BATCH:
+            names.pop(next(iter(names)))
+    return {**body, "message_id": names[identifier]}
 
 
 def _frame(kind: str, body: dict[str, Any], identifier: str | None) -> str:
