@@ -8,6 +8,7 @@ from typing import Any
 
 from gateway.slack import parse
 from gateway.slack.parsed import Bot, Parsed
+from gateway.slack.render import render
 from gateway.slack.strands import Strands
 
 MAX_BYTES = 16 << 20
@@ -43,3 +44,8 @@ def describe_parsed(parsed: Parsed) -> dict[str, Any]:
     if parsed.context:
         described["context"] = parsed.context
     return {**described, **parsed.details}
+
+
+def describe_rendered(markdown: str) -> dict[str, Any]:
+    """What ``nightporter channel render`` shows: the messages that an answer becomes."""
+    return {"chunks": [chunk.text for chunk in render(markdown)]}

@@ -9,6 +9,7 @@ from typing import Any
 
 from gateway.telegram import messages, parse
 from gateway.telegram.parsed import ACTS, Bot, Parsed
+from gateway.telegram.render import render
 
 MAX_BYTES = 16 << 20
 
@@ -67,3 +68,8 @@ def describe_parsed(parsed: Parsed) -> dict[str, Any]:
     if parsed.context:
         described["context"] = parsed.context
     return {**described, **parsed.details}
+
+
+def describe_rendered(markdown: str) -> dict[str, Any]:
+    """What ``nightporter channel render`` shows: the messages that an answer becomes."""
+    return {"chunks": [chunk.text for chunk in render(markdown)]}

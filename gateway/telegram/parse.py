@@ -117,9 +117,9 @@ def _reaction(reaction: Mapping[str, Any], bot: Bot) -> Parsed:
         return messages.ignored("self", user, channel)
     before, after = _emoji(reaction.get("old_reaction")), _emoji(reaction.get("new_reaction"))
     new = [emoji for emoji in after if emoji not in before]
-    details: dict[str, Any] = {"emoji": (new or after or [None])[-1], "target": reaction.get("message_id")}
+    details: dict[str, Any] = {"emoji": next(reversed(new or after), None), "target": reaction.get("message_id")}
     if not after:
-        details = {**details, "emoji": (before or [None])[-1], "removed": True}
+        details = {**details, "emoji": next(reversed(before), None), "removed": True}
     return replace(Parsed("reaction", None, user, channel), details=details)
 
 
