@@ -20,7 +20,6 @@ from router import commands
 from router.envelope import Envelope
 from workspace_store import inbox, journal, outbox, principal
 from workspace_store.database import Database, now_us
-from workspace_store.inbox import Row
 from workspace_store.journal import Event
 from workspace_store.outbox import Address
 from workspace_store.principal import principal as principals
@@ -135,11 +134,3 @@ def _answer(connection: Connection, envelope: Envelope, identifier: UUID, user: 
     )
     event = Event("reply.queued", {"message": identifier.hex, "text": text})
     journal.append(connection, user.id, [event], under=None)
-
-
-def text_for_turn(row: Row, envelope: Envelope) -> str:
-    """A message's words as the agent reads them; what was quoted is marked as such."""
-    if not envelope.context:
-        return envelope.text
-    quoted = "\n".join(f"> {line}" for line in envelope.context.splitlines())
-    return f"{envelope.text}\n\n{quoted}"

@@ -9,18 +9,17 @@ from pathlib import Path
 from uuid import UUID
 
 import redis
-from workspace_store.blobs import DirectoryBlobs
 
 from agent.engine import Engine
 from router.bells import Ringer, queue_name
 from router.envelope import Envelope
-from router.inbox import text_for_turn
 from router.runner import Runner
 from router.sweeper import Sweeper
 from router.worker import TurnWorker
 from sandbox_runner.sandboxes import Sandboxes, socket_path
 from sandbox_runner.turn import Assignment, TurnRunner
 from workspace_store import principal
+from workspace_store.blobs import DirectoryBlobs
 from workspace_store.database import Database
 from workspace_store.inbox import Row
 from workspace_store.liveness import Life
@@ -32,7 +31,7 @@ DRAIN_SECONDS = 2.0
 def read_message(row: Row) -> Assignment:
     """An inbox row as the turn needs it."""
     envelope = Envelope.from_json(row.envelope)
-    return Assignment(row, text_for_turn(row, envelope), envelope.reply)
+    return Assignment(row, envelope.text, envelope.context, envelope.reply)
 
 
 async def serve(

@@ -10,15 +10,13 @@ import asyncio
 import contextlib
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from uuid import UUID, uuid4
 
 import structlog
 from sqlalchemy import Connection
-from workspace_store.manifests import Generation
-from workspace_store.packs import VolumeError
 
 from agent.sandbox import CommandResult, OutputListener, SandboxError, SandboxLimits, SandboxLost, WakeReport
 from sandbox_runner import texts
@@ -27,9 +25,11 @@ from sandbox_runner.guest_connection import GuestConnection
 from sandbox_runner.published import Snapshot, write_checkpoint
 from sandbox_runner.sandboxes import Look
 from sandbox_runner.seats import Awake, Seat, Seating, state_digest
-from workspace_store import journal, liveness, principal
+from workspace_store import journal, principal
 from workspace_store.database import Database, DatabaseUnavailable
 from workspace_store.journal import Event
+from workspace_store.manifests import Generation
+from workspace_store.packs import VolumeError
 from workspace_store.principal import LEASE_SECONDS, Lease, StaleLease, StaleTenancy
 
 log = structlog.get_logger()
@@ -85,14 +85,23 @@ class Manager:
     ) -> CommandResult:
         seconds = timeout or self.limits.command_timeout_seconds
         async with self._answering(owner, seconds) as guest:
-            return await guest.run(
+            result = await guest.run(
                 call_id, command, terminal=terminal, timeout=seconds, background=background,
                 output_bytes=self.limits.output_bytes, on_output=on_output,
             )  # fmt: skip
+        return await self._with_digest(owner, result)
 
     async def result(self, owner: UUID, call_id: str) -> CommandResult | None:
         async with self._answering(owner, self.limits.command_timeout_seconds) as guest:
-            return await guest.result(call_id)
+            result = await guest.result(call_id)
+        return await self._with_digest(owner, result) if result else None
+
+    async def _with_digest(self, owner: UUID, result: CommandResult) -> CommandResult:
+        """A result with the digest of what is really published, where its command has ended."""
+        seat = self._seats.get(owner)
+        if seat is None or result.status == "running":
+            return replace(result, state_digest=None)
+        return replace(result, state_digest=await asyncio.to_thread(seat.state_digest))
 
     @contextlib.asynccontextmanager
     async def answering(self, owner: UUID) -> AsyncIterator[GuestConnection]:
@@ -181,14 +190,15 @@ class Manager:
         running = await self.backend.start(launch)
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                guest = await GuestConnection.open(running.socket)
+                guest = await GuestConnection.over(running.socket)
                 restored = await guest.restore()
         except BaseException as error:
             await running.stop()
             if isinstance(error, TimeoutError):
                 raise SandboxLost(texts.guest_silent()) from error
             raise
-        report = WakeReport(sandbox_id, True, restored.state_digest, restored.notes)
+        digest = await asyncio.to_thread(seat.state_digest)
+        report = WakeReport(sandbox_id, True, digest, restored.notes)
         ended = asyncio.create_task(running.wait())
         seat.awake = Awake(running, guest, report, ended)
         ended.add_done_callback(lambda _: asyncio.ensure_future(self._ended(seat)))
@@ -289,7 +299,8 @@ class Manager:
 
         def transaction(connection: Connection) -> Lease | None:
             seen = principal.look(connection, owner)
-            if seen is None or (seen.owner is not None and not liveness.is_dead(self.seating.lives, seen.owner)):
+            # What a dead runner holds is a turn that another runner takes up: not idle.
+            if seen is None or seen.owner is not None:
                 return None
             return principal.take(connection, owner, host, seen)
 
@@ -303,7 +314,7 @@ class Manager:
         if seat.awake is not None:
             try:
                 async with asyncio.timeout(ANSWER_SECONDS):
-                    await seat.awake.guest.shutdown(TASK_GRACE_SECONDS)
+                    await seat.awake.guest.shutdown(grace=TASK_GRACE_SECONDS)
             except (SandboxError, TimeoutError) as error:
                 notes = (f"process state was not captured at the end: {error}",)
             await self._dismantle(seat)

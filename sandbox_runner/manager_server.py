@@ -120,7 +120,7 @@ async def _stop_task(manager: Manager, connection: object, owner: UUID, given: d
 
 async def _capture(manager: Manager, connection: object, owner: UUID, given: dict[str, Any], tell: Any) -> Any:
     async with manager.answering(owner) as guest:
-        return await guest.capture()
+        return (await guest.capture()).digest
 
 
 async def _look(manager: Manager, connection: object, owner: UUID, given: dict[str, Any], tell: Any) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,11 +65,17 @@ class Seat:
 
 
 def state_digest(volume: Volume) -> str | None:
-    """Hex SHA-256 of the process state published in the live directory; None: there is none."""
+    """Digest of the terminals' records in the published process state; None: there is none that can be read.
+
+    Of the terminals only, hex SHA-256 of their canonical JSON: they change with commands and with nothing else, while
+    background tasks come and go by themselves. Read from the live directory, since what a guest says is not proof.
+    """
     try:
-        return hashlib.sha256(volume.read_file(STATE_FILE, max_bytes=STATE_FILE_BYTES)).hexdigest()
-    except (OSError, UnsafePath, VolumeError):
+        state = json.loads(volume.read_file(STATE_FILE, max_bytes=STATE_FILE_BYTES))
+        terminals = json.dumps(state["terminals"], sort_keys=True, separators=(",", ":"))
+    except (OSError, UnsafePath, VolumeError, ValueError, KeyError, TypeError, RecursionError):
         return None
+    return hashlib.sha256(terminals.encode()).hexdigest()
 
 
 @dataclass

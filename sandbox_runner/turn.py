@@ -15,7 +15,6 @@ from uuid import UUID, uuid4
 
 import structlog
 from sqlalchemy import Connection
-from workspace_store.blobs import Blobs
 
 from agent import context
 from agent import texts as agent_texts
@@ -28,6 +27,7 @@ from sandbox_runner.host import TurnSandbox
 from sandbox_runner.published import Snapshot, write_checkpoint
 from sandbox_runner.sandboxes import Sandboxes
 from workspace_store import checkpoints, inbox, journal, outbox, principal
+from workspace_store.blobs import Blobs
 from workspace_store.database import Database, DatabaseUnavailable
 from workspace_store.inbox import Row
 from workspace_store.journal import Event
@@ -46,6 +46,8 @@ class Assignment:
 
     row: Row
     text: str
+    context: str
+    """Quoted or forwarded words: data, not what the person says."""
     reply: Mapping[str, Any]
 
     @property
@@ -308,7 +310,8 @@ class TurnRunner:
 
 
 def _asked(assignment: Assignment) -> Said:
-    return Said("user", assignment.text, message=assignment.row.id.hex)
+    data = {"context": assignment.context} if assignment.context else {}
+    return Said("user", assignment.text, message=assignment.row.id.hex, data=data)
 
 
 def _requested(call: ToolCall) -> Event:

@@ -8,11 +8,13 @@ same two doors. A transaction function takes the connection, does no waiting of 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
+import random
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -20,7 +22,8 @@ from typing import Any, TypeVar
 
 import sqlalchemy
 from sqlalchemy import Connection, Engine, Table, event
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DatabaseError, DBAPIError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import StaticPool
 from sqlmodel import SQLModel
 
@@ -28,6 +31,21 @@ T = TypeVar("T")
 
 BUSY_TIMEOUT_SECONDS = 30
 READERS = 4
+CLASH_RETRIES = 5
+
+# PostgreSQL's own words for "not now": connection, resources, locks, an operator, the system; and a read-only server.
+# https://www.postgresql.org/docs/current/errcodes-appendix.html
+UNAVAILABLE_CLASSES = ("08", "40", "53", "55", "57", "58")
+READ_ONLY = "25006"
+CLASHES = ("40001", "40P01")
+# A server that does not answer is away after seconds, not after the kernel's quarter of an hour.
+POSTGRESQL_PATIENCE = {
+    "connect_timeout": 5,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 2,
+    "tcp_user_timeout": 20_000,
+}
 
 
 class DatabaseUnavailable(Exception):
@@ -69,7 +87,11 @@ def create_engine(url: str) -> Engine:
     """An engine for work outside the two doors (migrations, the command line)."""
     if sqlite_path(url) is not None:
         return _sqlite_engine(url, "BEGIN IMMEDIATE")
-    return sqlalchemy.create_engine(url, pool_size=READERS, pool_pre_ping=True)
+    parsed = sqlalchemy.make_url(url)
+    if parsed.drivername == "postgresql":
+        parsed = parsed.set(drivername="postgresql+psycopg")
+    patience = {key: value for key, value in POSTGRESQL_PATIENCE.items() if key not in parsed.query}
+    return sqlalchemy.create_engine(parsed, pool_size=READERS, pool_pre_ping=True, connect_args=patience)
 
 
 class Database:
@@ -79,6 +101,8 @@ class Database:
         self.url = url
         self.is_sqlite = sqlite_path(url) is not None
         self._writer = create_engine(url)
+        # One connection is one transaction at a time, whichever thread comes.
+        self._writing = threading.Lock() if self.is_sqlite else contextlib.nullcontext()
         self._write_threads = ThreadPoolExecutor(1 if self.is_sqlite else READERS, "database-write")
         self._read_threads = ThreadPoolExecutor(READERS, "database-read")
         self._local = threading.local()
@@ -100,7 +124,8 @@ class Database:
 
     def write_now(self, transaction: Callable[[Connection], T]) -> T:
         """``write`` for callers that have no event loop (the command line, tests)."""
-        return self._run(self._writer.begin, transaction)
+        with self._writing:
+            return self._run(self._writer.begin, transaction)
 
     def read_now(self, query: Callable[[Connection], T]) -> T:
         """``read`` for callers that have no event loop."""
@@ -108,32 +133,59 @@ class Database:
 
     def _reader(self) -> Engine:
         if not self.is_sqlite:
-            return self._writer
+            return self._writer.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         # A connection a thread: a reader never waits for the writer, nor for another reader.
         engine: Engine | None = getattr(self._local, "engine", None)
         if engine is None:
             engine = _sqlite_engine(self.url, "BEGIN")
+            event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA query_only = ON"))
             self._local.engine = engine
             self._readers.append(engine)
         return engine
 
     @staticmethod
     def _run(begin: Callable[[], AbstractContextManager[Connection]], function: Callable[[Connection], T]) -> T:
-        try:
+        with _errors_named():
+            for _ in range(CLASH_RETRIES):
+                try:
+                    with begin() as connection:
+                        return function(connection)
+                except DBAPIError as error:
+                    # Two transactions wanted the same rows in another order; one of them was rolled back to go again.
+                    if getattr(error.orig, "sqlstate", None) not in CLASHES:
+                        raise
+                    time.sleep(random.random() / 50)
             with begin() as connection:
                 return function(connection)
-        except OperationalError as error:
-            raise DatabaseUnavailable(str(error.orig)) from error
-        except DBAPIError as error:
-            if error.connection_invalidated:
-                raise DatabaseUnavailable(str(error.orig)) from error
-            raise
 
     def close(self) -> None:
         self._write_threads.shutdown(wait=True)
         self._read_threads.shutdown(wait=True)
         for engine in [self._writer, *self._readers]:
             engine.dispose()
+
+
+@contextlib.contextmanager
+def _errors_named() -> Iterator[None]:
+    """What means "not now" becomes DatabaseUnavailable; what will be no better next time is passed on."""
+    try:
+        yield
+    except PoolTimeoutError as error:
+        raise DatabaseUnavailable(str(error)) from error
+    except DBAPIError as error:
+        if not _is_unavailable(error):
+            raise
+        raise DatabaseUnavailable(str(error.orig)) from error
+
+
+def _is_unavailable(error: DBAPIError) -> bool:
+    if error.connection_invalidated:
+        return True
+    state: str | None = getattr(error.orig, "sqlstate", None)
+    if state is not None:
+        return state.startswith(UNAVAILABLE_CLASSES) or state == READ_ONLY
+    # SQLite: locked, full, read-only, no file; and, as the bare class, a file that is damaged.
+    return isinstance(error, OperationalError) or type(error) is DatabaseError
 
 
 def now_us() -> int:

@@ -377,6 +377,11 @@ class SandboxUidsExhausted(Exception):
     """No host uid is left for a new principal's sandboxes."""
 
 
+def everyone(connection: Connection) -> list[UUID]:
+    """Every principal."""
+    return [row.id for row in connection.execute(select(principal.c.id).order_by(principal.c.created_at))]
+
+
 def figures(connection: Connection) -> dict[str, int]:
     """``waiting`` messages, ``owned`` principals and ``awake`` sandboxes, by their partial indexes."""
     waits = principal.c.inbox_seq - principal.c.drained_seq

@@ -1,0 +1,138 @@
+"""The gateway as a service: channels in, delivery out, HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from uuid import UUID
+
+import redis
+import redis.asyncio
+import structlog
+import uvicorn
+from redis.exceptions import RedisError
+
+from gateway.channel import Channel
+from gateway.delivery import Delivery
+from gateway.email.channel import EmailChannel
+from gateway.email.config import EmailConfig
+from gateway.email.maildir import Maildir
+from gateway.email.send import SmtpRelay
+from gateway.email.smtp_server import EmailServer
+from gateway.health import Health
+from gateway.local.app import Local
+from gateway.local.channel import LocalChannel
+from gateway.local.stream import Listeners
+from identity.access import Access
+from router.bells import Ringer, news
+from router.inbox import Accepted, Inbox
+from workspace_store import liveness
+from workspace_store.database import Database
+from workspace_store.liveness import Life
+
+log = structlog.get_logger()
+
+ROLE = "gateway"
+NEWS_RETRY_SECONDS = 0.5
+DRAIN_SECONDS = 1.5
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without signal handlers of its own: the service stops it."""
+
+    @contextlib.contextmanager
+    def capture_signals(self):  # type: ignore[no-untyped-def]
+        yield
+
+
+async def serve(
+    *,
+    home: Path,
+    host: str,
+    database_url: str,
+    connect: Callable[[], redis.Redis],
+    connect_async: Callable[[], redis.asyncio.Redis],
+    token: str,
+    access: Access,
+    http: socket.socket,
+    smtp: socket.socket | None,
+    email: EmailConfig,
+    ready: Callable[[], None],
+) -> None:
+    """Serve until SIGTERM: then accept nothing more, finish what is being sent, end."""
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    lives = home / "run" / "lives"
+    life = Life(lives, ROLE, host)
+    database = Database(database_url)
+    ringer = Ringer(connect)
+    channels: dict[str, Channel] = {LocalChannel.name: LocalChannel()}
+    delivery = Delivery(life.id, database, lives, channels)
+    listeners = Listeners()
+
+    def ring(accepted: Accepted) -> None:
+        if accepted.acted:
+            delivery.bell.set()
+        # A runner that has the principal in hand sees the message before it lets go.
+        elif accepted.owner is None or not _is_runner(accepted.owner) or liveness.is_dead(lives, accepted.owner):
+            ringer.ring(accepted.principal)
+
+    inbox = Inbox(database, access, ring)
+    mail = _email(email, inbox, home)
+    channels[mail.name] = mail
+    mail_server = EmailServer(email, mail.received, token=token)
+    if smtp is not None:
+        await mail_server.start(smtp)
+    local = Local(inbox, database, token, listeners, Health(database, lives, connect_async))
+    config = uvicorn.Config(local.app(), log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1)
+    server = _Server(config)
+    working = [
+        asyncio.create_task(server.serve(sockets=[http])),
+        asyncio.create_task(delivery.run()),
+        asyncio.create_task(_hear(connect_async, delivery, listeners)),
+    ]
+    ready()
+    await stopping.wait()
+    server.should_exit = True
+    await mail_server.close(grace=DRAIN_SECONDS)
+    await delivery.drain(DRAIN_SECONDS)
+    await asyncio.wait(working[:1], timeout=DRAIN_SECONDS)
+    for task in working:
+        task.cancel()
+    await asyncio.gather(*working, return_exceptions=True)
+    life.end()
+    ringer.close()
+    await asyncio.to_thread(database.close)
+
+
+def _email(config: EmailConfig, inbox: Inbox, home: Path) -> EmailChannel:
+    carrier = SmtpRelay(config.relay) if config.relay else Maildir(home / "outgoing-mail")
+    return EmailChannel(config, inbox.accept, carrier, lambda: datetime.now().astimezone(), bool(config.relay))
+
+
+def _is_runner(owner: str) -> bool:
+    return owner.startswith("runner-")
+
+
+async def _hear(connect: Callable[[], redis.asyncio.Redis], delivery: Delivery, listeners: Listeners) -> None:
+    """Pass on news as they come; without Redis, polling finds everything but live output."""
+    while True:
+        try:
+            async for principal, told in news(connect):
+                _tell(principal, told, delivery, listeners)
+        except (RedisError, OSError) as error:
+            log.debug("no news without Redis", reason=str(error))
+        await asyncio.sleep(NEWS_RETRY_SECONDS)
+
+
+def _tell(principal: UUID, told: Mapping[str, object], delivery: Delivery, listeners: Listeners) -> None:
+    if told.get("bell") == "outbox":
+        delivery.bell.set()
+    listeners.tell(principal, dict(told))

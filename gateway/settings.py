@@ -1,0 +1,110 @@
+"""Settings of the ways in and out: HTTP, email, Slack and Telegram."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from workspace_store.section import (
+    Address,
+    HostPort,
+    OptionalHostPort,
+    PositiveInt,
+    Secret,
+    Section,
+    SettingsPath,
+    WebUrl,
+    url_of,
+)
+
+
+class HttpSettings(Section):
+    """``[http]``: the local channel, the console and the platforms' webhooks."""
+
+    listen: HostPort = Address("127.0.0.1", 8787)
+    """Where HTTP is served, `host:port`."""
+    token: Secret = ""
+    """Bearer token of the owner; made at first start into `<home>/token` (mode 0600) when not set."""
+    token_file: SettingsPath = None
+    """File that holds `token`."""
+
+
+class SlackSettings(Section):
+    """``[slack]``: one Slack app."""
+
+    bot_token: Secret = ""
+    """Token of the bot (`xoxb-…`); Slack is off without it."""
+    bot_token_file: SettingsPath = None
+    """File that holds `bot_token`."""
+    app_token: Secret = ""
+    """App-level token (`xapp-…`), for Socket Mode."""
+    app_token_file: SettingsPath = None
+    """File that holds `app_token`."""
+    signing_secret: Secret = ""
+    """Signing secret, for the Events API at `/slack/events`."""
+    signing_secret_file: SettingsPath = None
+    """File that holds `signing_secret`."""
+    api_url: Annotated[WebUrl, Field(pattern=r"/api/$")] = "https://slack.com/api/"
+    """Address of Slack's Web API; ends in `/api/`."""
+
+
+class TelegramSettings(Section):
+    """``[telegram]``: one Telegram bot."""
+
+    token: Secret = ""
+    """Token of the bot; Telegram is off without it."""
+    token_file: SettingsPath = None
+    """File that holds `token`."""
+    api_url: WebUrl = "https://api.telegram.org"
+    """Address of the Bot API: the part before `/bot<token>`."""
+    webhook_url: WebUrl = ""
+    """Public address that ends in `/telegram/webhook`; updates are polled for when not set."""
+    webhook_secret: Secret = ""
+    """Secret that Telegram sends along with each webhook call."""
+    webhook_secret_file: SettingsPath = None
+    """File that holds `webhook_secret`."""
+
+
+def _mail_address(value: str) -> str:
+    local, at, domain = value.rpartition("@")
+    if not (local and at and domain) or any(c.isspace() or c in "<>,;" for c in value):
+        raise ValueError(f"{value!r} is not a mail address; write for example porter@example.org")
+    return value
+
+
+class EmailSettings(Section):
+    """``[email]``: mail in and out."""
+
+    listen: HostPort = Address("127.0.0.1", 8025)
+    """Where mail is received, `host:port`."""
+    protocol: Literal["smtp", "lmtp"] = "smtp"
+    """What is spoken there: `smtp`, or `lmtp` behind a mail server of one's own."""
+    address: Annotated[str, AfterValidator(_mail_address)] = "porter@localhost"
+    """The agent's own address."""
+    relay: Annotated[Secret, AfterValidator(url_of("smtp", "smtps"))] = ""
+    """Where replies go: `smtp://user:password@host:port` or `smtps://…`; into `<home>/outgoing-mail` when empty."""
+    relay_file: SettingsPath = None
+    """File that holds `relay`."""
+    authentication: Literal["dmarc", "trusted_relay", "none"] = "dmarc"
+    """What proves a sender: `dmarc`, `trusted_relay` (the relay checked it), or `none` (for tests only)."""
+    dns_server: OptionalHostPort = None
+    """DNS server that senders are checked with, `host:port`; the system's when not set."""
+    authserv_id: str = ""
+    """Name under which one's own mail server writes `Authentication-Results`; others' are ignored."""
+    imap_url: Annotated[Secret, AfterValidator(url_of("imap", "imaps"))] = ""
+    """Mailbox to fetch mail from: `imaps://user:password@host/folder`."""
+    imap_url_file: SettingsPath = None
+    """File that holds `imap_url`."""
+    max_bytes: PositiveInt = 25 * 1024 * 1024
+    """Largest mail that is accepted, in bytes."""
+    tls_certificate: SettingsPath = None
+    """Certificate chain (PEM) for STARTTLS."""
+    tls_key: SettingsPath = None
+    """Private key (PEM) of `tls_certificate`."""
+
+    @model_validator(mode="after")
+    def _certificate_and_key(self) -> Self:
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise ValueError("tls_certificate and tls_key belong together; set both or none")
+        return self

@@ -1,0 +1,171 @@
+"""The commands and their options; what a command does is imported when it runs, so that ``--help`` is quick."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import nightporter
+
+app = typer.Typer(
+    name="nightporter",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    add_completion=False,
+    help="A sessionless messaging agent. Exit codes: 0 done, 1 failed, 2 usage or configuration, 3 not running.",
+)
+journal = typer.Typer(no_args_is_help=True, help="What happened: the append-only record of each principal.")
+workspace = typer.Typer(no_args_is_help=True, help="Files of a principal and their history.")
+channel = typer.Typer(no_args_is_help=True, help="See why a message was read or shown as it was.")
+channel_parse = typer.Typer(no_args_is_help=True, help="Read messages as a channel would; one JSON object a line.")
+channel_render = typer.Typer(no_args_is_help=True, help="Show markdown as a channel would; one JSON object a line.")
+app.add_typer(journal, name="journal")
+app.add_typer(workspace, name="workspace")
+app.add_typer(channel, name="channel")
+channel.add_typer(channel_parse, name="parse")
+channel.add_typer(channel_render, name="render")
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+User = Annotated[str, typer.Option("--user", help="Speak as this user of the local channel; the owner by default.")]
+Whose = Annotated[
+    str, typer.Argument(metavar="[USER]", help="UUID of a user or room, or a name such as local:ann or email:a@b.org.")
+]
+Files = Annotated[list[Path], typer.Argument(exists=True, dir_okay=False, readable=True, help="Files, in order.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"nightporter {nightporter.__version__}")
+        raise typer.Exit
+
+
+Version = Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")]
+
+
+@app.callback()
+def options(
+    version: Version = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
+) -> None:
+    """Options of every command."""
+
+
+@app.command()
+def up() -> int:
+    """Start everything on this machine, and keep it running until Ctrl-C."""
+    from nightporter.cli import serving
+
+    return serving.up()
+
+
+@app.command()
+def gateway() -> int:
+    """Start the gateway alone: messages in, replies out."""
+    from nightporter.cli import serving
+
+    return serving.gateway()
+
+
+@app.command()
+def runner() -> int:
+    """Start a runner alone: turns, and the sandboxes of this host."""
+    from nightporter.cli import serving
+
+    return serving.runner()
+
+
+@app.command()
+def chat(
+    message: Annotated[str, typer.Option("-m", "--message", help="Say this, print the answer, and end.")] = "",
+    user: User = "",
+    timeout: Annotated[float, typer.Option(min=0.1, help="With -m: seconds to wait for the answer.")] = 600,
+    json: Json = False,
+) -> int:
+    """Talk with the agent from the terminal."""
+    from nightporter.cli import chat as chatting
+
+    return chatting.run(message, user, timeout, as_json=json)
+
+
+@app.command()
+def status(json: Json = False) -> int:
+    """Say what runs, and what waits. Exit code 3 when nothing runs."""
+    from nightporter.cli import status as looking
+
+    return looking.run(as_json=json)
+
+
+@app.command()
+def doctor(json: Json = False) -> int:
+    """Check this machine and the settings, and say what to do. Exit code 1 when something has to be done."""
+    from nightporter.doctor import command
+
+    return command.run(as_json=json)
+
+
+@journal.command("show")
+def journal_show(
+    principal: Whose = "owner",
+    after: Annotated[int, typer.Option(min=0, help="Begin after this sequence number.")] = 0,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many events, the newest.")] = 50,
+    json: Json = False,
+) -> int:
+    """Show a principal's events."""
+    from nightporter.cli import inspecting
+
+    return inspecting.journal_show(principal, after, limit, as_json=json)
+
+
+@journal.command("verify")
+def journal_verify(principal: Whose = "", json: Json = False) -> int:
+    """Check the hash chain of a principal's journal, or of all. Exit code 1 when it does not hold."""
+    from nightporter.cli import inspecting
+
+    return inspecting.journal_verify(principal, as_json=json)
+
+
+@workspace.command("ls")
+def workspace_ls(
+    principal: Whose = "owner",
+    path: Annotated[str, typer.Argument(help="A folder of the volume: workspace/… or home/….")] = "workspace",
+    json: Json = False,
+) -> int:
+    """List files of a principal's volume."""
+    from nightporter.cli import inspecting
+
+    return inspecting.workspace_ls(path, principal, as_json=json)
+
+
+@workspace.command("history")
+def workspace_history(
+    principal: Whose = "owner",
+    limit: Annotated[int, typer.Option(min=1, help="At most so many generations, the newest.")] = 20,
+    json: Json = False,
+) -> int:
+    """List the generations of a principal's volume."""
+    from nightporter.cli import inspecting
+
+    return inspecting.workspace_history(principal, limit, as_json=json)
+
+
+@channel_parse.command("email")
+def parse_email(
+    files: Files, bot: Annotated[str, typer.Option("--bot", help="Who the agent is: USER:BOTID or its address.")] = ""
+) -> int:
+    """Read mails (RFC 5322), in order, as one mailbox would get them."""
+    from nightporter.cli import channels
+
+    return channels.parse_email(files, bot)
+
+
+@channel_render.command("email")
+def render_email(
+    files: Annotated[list[Path] | None, typer.Argument(exists=True, dir_okay=False, readable=True)] = None,
+) -> int:
+    """Show markdown (files, or standard input) as a mail's body."""
+    from nightporter.cli import channels
+
+    return channels.render_email(files or [])

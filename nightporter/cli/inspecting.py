@@ -1,0 +1,68 @@
+"""``journal`` and ``workspace``: what is written down, read without a running server."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from nightporter.cli import texts, wiring
+from nightporter.errors import FAILED
+from nightporter.settings import load
+
+Row = dict[str, Any]
+_BODY_WIDTH = 100
+
+
+def journal_show(principal: str, after: int, limit: int, *, as_json: bool) -> int:
+    """Print events, oldest first; with ``--json`` an object a line."""
+    return _print(wiring.journal_events(load(), principal, after, limit), _event, as_json=as_json)
+
+
+def journal_verify(principal: str, *, as_json: bool) -> int:
+    """Check the chain; 1 when it does not hold."""
+    events, faults = wiring.verify_journal(load(), principal)
+    if as_json:
+        print(json.dumps({"events": events, "faults": faults, "holds": not faults}, ensure_ascii=False))
+    else:
+        for fault in faults:
+            print(texts.plain(fault))
+        print(texts.broken_chain(len(faults)) if faults else texts.chain_holds(events))
+    return FAILED if faults else 0
+
+
+def workspace_ls(path: str, principal: str, *, as_json: bool) -> int:
+    """Print a folder of a volume; with ``--json`` an object a line."""
+    return _print(wiring.volume_entries(load(), principal, path), _entry, as_json=as_json)
+
+
+def workspace_history(principal: str, limit: int, *, as_json: bool) -> int:
+    """Print generations, newest first; with ``--json`` an object a line."""
+    return _print(wiring.volume_generations(load(), principal, limit), _generation, as_json=as_json)
+
+
+def _print(rows: list[Row], line: Callable[[Row], str], *, as_json: bool) -> int:
+    for row in rows:
+        text = json.dumps(row, ensure_ascii=False, default=str) if as_json else texts.plain(line(row))
+        sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace") + b"\n")
+    return 0
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _event(row: Row) -> str:
+    body = json.dumps(row["body"], ensure_ascii=False, default=str) if row["body"] is not None else "(forgotten)"
+    shown = body if len(body) <= _BODY_WIDTH else f"{body[:_BODY_WIDTH]}…"
+    return f"{row['seq']:>6}  {_time(row['at'])}  {row['kind']:<22} {shown}"
+
+
+def _entry(row: Row) -> str:
+    return f"{row['kind']}  {row['size']:>12}  {_time(row['modified'])}  {row['path']}"
+
+
+def _generation(row: Row) -> str:
+    return f"{row['number']:>6}  {_time(row['at'])}  {row['files']:>7} files  {row['note']}"

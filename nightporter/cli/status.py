@@ -1,0 +1,70 @@
+"""``nightporter status``: what runs and what waits, asked of the gateway with the standard library alone."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import sys
+from typing import Any
+
+from nightporter import home
+from nightporter.cli import server, texts
+from nightporter.errors import FAILED, NOT_RUNNING
+from nightporter.settings import load
+from nightporter.token import read_token
+
+_TIMEOUT_SECONDS = 3
+
+
+def run(*, as_json: bool) -> int:
+    """Print it; 0 all is ready, 1 something is not, 3 nothing runs."""
+    settings = load()
+    found: dict[str, Any] = {"home": str(settings.home), "up": home.is_up(settings.home), "running": False}
+    token = read_token(settings)
+    if token is not None and (settings.http.listen.port or home.read_listening(settings.home)):
+        gateway = server.find(settings)
+        found["http"] = gateway.url
+        ready = _get(gateway, "/readyz")
+        if ready is not None:
+            found |= {"running": True, "ready": ready[0] == 200, "missing": _missing(ready[1])}
+            found["figures"] = _figures(_get(gateway, "/metrics"))
+    if as_json:
+        json.dump(found, sys.stdout)
+        print()
+    else:
+        print(texts.status(found))
+    if not found["running"]:
+        return NOT_RUNNING
+    return 0 if found["ready"] else FAILED
+
+
+def _get(gateway: server.Server, path: str) -> tuple[int, bytes] | None:
+    connection = http.client.HTTPConnection(gateway.address.host, gateway.address.port, timeout=_TIMEOUT_SECONDS)
+    try:
+        connection.request("GET", path, headers=gateway.headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read(1 << 20)
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
+
+
+def _missing(body: bytes) -> list[str]:
+    try:
+        missing = json.loads(body)["missing"]
+    except (ValueError, KeyError, TypeError):
+        return ["an answer that can be read"]
+    return [str(name) for name in missing]
+
+
+def _figures(metrics: tuple[int, bytes] | None) -> dict[str, float]:
+    """Nightporter's own figures by name, as Prometheus would read them."""
+    found: dict[str, float] = {}
+    if metrics is None or metrics[0] != 200:
+        return found
+    for line in metrics[1].decode("utf-8", "replace").splitlines():
+        name, _, value = line.rpartition(" ")
+        if line.startswith("nightporter_") and name:
+            found[name.removeprefix("nightporter_")] = float(value)
+    return found

@@ -1,0 +1,134 @@
+"""What a person reads from the command line."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+PROMPT = "> "
+_CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def plain(text: str) -> str:
+    """Text without control characters: a command's output must not steer the terminal it is shown on."""
+    return _CONTROL.sub("", text.replace("\r\n", "\n"))
+
+
+def never_started(home: Path) -> str:
+    return f"Nightporter was never started in {home}; start it with: nightporter up"
+
+
+def not_running(home: Path) -> str:
+    return f"Nightporter does not run in {home}; start it with: nightporter up"
+
+
+def server_away(url: str) -> str:
+    return f"Nothing answers at {url}; start it with: nightporter up"
+
+
+def token_refused() -> str:
+    return "The server does not accept this home's token; it was started from another home, or with another http.token."
+
+
+def server_refused(status: int, why: str) -> str:
+    return f"The server refused it ({status}): {why}"
+
+
+def no_answer_in_time(seconds: float, message_id: str) -> str:
+    return (
+        f"No answer within {seconds:g} s; the message is not lost and will be answered: GET /v1/messages/{message_id},"
+        " or ask with a longer --timeout."
+    )
+
+
+def nothing_to_say() -> str:
+    return 'There is nothing to say; give a text with -m "…", or by standard input.'
+
+
+def waits_for_approval() -> str:
+    return "It waits for an approval; answer it in another terminal with `nightporter chat`, then /actions."
+
+
+def progress(data: dict[str, Any]) -> str:
+    return plain(str(data.get("text", "")))
+
+
+def chat_welcome() -> str:
+    return "Ctrl-D ends the talk; what you asked goes on. /help says what can be said."
+
+
+def server_is_away() -> str:
+    return "(the server is away; what you said will be sent when it is back)"
+
+
+def not_sent(why: str) -> str:
+    return f"(not sent: {why})"
+
+
+def no_reply(status: str) -> str:
+    return "(done, without a word)" if status == "done" else f"({status}, without a word; `nightporter journal show`)"
+
+
+def said(text: str) -> str:
+    return f"\n{plain(text)}\n"
+
+
+def said_elsewhere(text: str) -> str:
+    return f"\n(elsewhere) {plain(text)}\n"
+
+
+def usage(what: str, command: str) -> str:
+    if "Usage:" in what:
+        return what
+    return f"{what.strip().rstrip('.')}; what can be said is in: {command} --help"
+
+
+def unexpected(error: Exception) -> str:
+    first = next((line for line in str(error).splitlines() if line.strip()), "")
+    kind = type(error).__name__
+    return f"Unexpected {kind}{': ' if first else ''}{first}; run it again with --debug to see where it comes from."
+
+
+def not_part_of_this_build(what: str) -> str:
+    return f"{what} is not part of this build; install a complete Nightporter."
+
+
+def status(found: dict[str, Any]) -> str:
+    """The lines of ``nightporter status``."""
+    lines = [f"home     {found['home']}"]
+    if not found["running"]:
+        return "\n".join([*lines, "running  no; start it with: nightporter up"])
+    up = f" (up is process {found['up']})" if found["up"] else ""
+    lines.append(f"running  yes, at {found['http']}{up}")
+    lines.append("ready    yes" if found["ready"] else f"ready    no, missing: {', '.join(found['missing'])}")
+    lines += [f"{name:44} {value:g}" for name, value in sorted(found["figures"].items())]
+    return "\n".join(lines)
+
+
+def broken_chain(faults: int) -> str:
+    return f"The journal does not hold: {faults} faults. Restore the database from a backup, and keep this one."
+
+
+def chain_holds(events: int) -> str:
+    return f"The journal holds: {events} events checked."
+
+
+def fault(principal: str, seq: int, what: str) -> str:
+    return f"journal of {principal}, event {seq}: {what}"
+
+
+def no_such_path(path: str) -> str:
+    return f"There is no {path} in the last generation; paths start with workspace/ or home/."
+
+
+def no_database(path: Path) -> str:
+    return f"There is no database at {path} yet; it is made when `nightporter up` starts for the first time."
+
+
+def nobody_called(name: str) -> str:
+    return f"Nobody is called {name!r}; give a user's UUID, a name of the local channel such as owner, or channel:id."
+
+
+def database_unavailable(reason: str) -> str:
+    return f"The database cannot be read: {reason}. Start it, or correct database_url."

@@ -1,0 +1,122 @@
+"""Where the command line meets the other packages: each function is one call of them, and nothing else is.
+
+What comes back is plain: dictionaries that are printed as they are with ``--json``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from nightporter.cli import texts
+from nightporter.errors import CommandError
+from nightporter.settings import Settings
+
+
+def journal_events(settings: Settings, principal: str, after: int, limit: int) -> list[dict[str, Any]]:
+    """Events of a principal, oldest first: ``seq``, ``at`` (Unix seconds), ``kind``, ``turn``, ``body``."""
+    journal = importlib.import_module("workspace_store.journal")
+    found = _read(
+        settings, lambda connection, owner: journal.read(connection, owner, after=after, limit=limit), principal
+    )
+    return [
+        {
+            "seq": event.seq, "at": event.at / 1e6, "kind": event.kind, "turn": event.turn, "epoch": event.epoch,
+            "body": event.body, "hash": event.hash,
+        }
+        for event in found
+    ]  # fmt: skip
+
+
+def verify_journal(settings: Settings, principal: str) -> tuple[int, list[str]]:
+    """Events checked, and a sentence for each fault; of all principals when ``principal`` is empty."""
+    journal = importlib.import_module("workspace_store.journal")
+    principals = importlib.import_module("workspace_store.principal")
+    if principal:
+        checked = [_read(settings, journal.verify, principal)]
+    else:
+        owners = _read(settings, lambda connection, _: principals.everyone(connection))
+        checked = [
+            _read(settings, lambda connection, _, owner=owner: journal.verify(connection, owner)) for owner in owners
+        ]
+    faults = [fault for _, found in checked for fault in found]
+    return sum(count for count, _ in checked), [texts.fault(str(f.principal), f.seq, f.what) for f in faults]
+
+
+def volume_entries(settings: Settings, principal: str, path: str) -> list[dict[str, Any]]:
+    """What is in a folder of a volume: ``path``, ``kind`` (``f``, ``d``, ``l``), ``size``, ``modified`` (seconds)."""
+    principals = importlib.import_module("workspace_store.principal")
+    volumes = importlib.import_module("workspace_store.volumes")
+    services = importlib.import_module("nightporter.services")
+    held, owner = _read(settings, lambda connection, owner: (principals.tenant(connection, owner), owner), principal)
+    if not held.generation:
+        return []
+    with volumes.Volumes(services.volumes_folder(settings)).open(owner) as volume:
+        try:
+            entries = volume.ls(path or "workspace", held.generation)
+        except FileNotFoundError as error:
+            raise CommandError(texts.no_such_path(path)) from error
+    return [
+        {"path": entry.path, "kind": entry.kind, "size": entry.size, "modified": entry.mtime_ns / 1e9}
+        for entry in entries
+    ]
+
+
+def volume_generations(settings: Settings, principal: str, limit: int) -> list[dict[str, Any]]:
+    """Generations of a volume, newest first: ``number``, ``at`` (Unix seconds), ``files``, ``note``."""
+    checkpoints = importlib.import_module("workspace_store.checkpoints")
+    found = _read(settings, lambda connection, owner: checkpoints.generations(connection, owner, limit), principal)
+    return [
+        {
+            "number": row.generation, "at": row.at / 1e6, "files": row.files, "bytes": row.bytes,
+            "changed": row.changed, "moving": row.moving, "turn": row.turn, "note": row.note,
+        }
+        for row in found
+    ]  # fmt: skip
+
+
+def _read(settings: Settings, query: Callable[..., Any], principal: str | None = None) -> Any:
+    """Run a query with the connection and the principal's id (None where no principal is asked for)."""
+    database = importlib.import_module("workspace_store.database")
+    users = importlib.import_module("identity.users")
+    path = database.sqlite_path(settings.database_url)
+    if path is not None and not path.exists():
+        raise CommandError(texts.no_database(path))
+
+    def run(connection: Any) -> Any:
+        if principal is None:
+            return query(connection, None)
+        user = users.find(connection, principal)
+        if user is None:
+            raise CommandError(texts.nobody_called(principal))
+        return query(connection, user.id)
+
+    opened = database.Database(settings.database_url)
+    try:
+        return opened.read_now(run)
+    except database.DatabaseUnavailable as error:
+        raise CommandError(texts.database_unavailable(str(error))) from error
+    finally:
+        opened.close()
+
+
+def parsed_mails(files: Sequence[Path], bot: str) -> Iterator[dict[str, Any]]:
+    """How each mail is read, as one mailbox would get them in order."""
+    describe = _part("gateway.email.describe", "channel parse email").describe
+    yield from describe(files)
+
+
+def rendered_mail(markdown: str) -> dict[str, Any]:
+    """The parts of the mail that this markdown becomes: ``chunks`` (its text), ``text`` and ``html``."""
+    rendered = _part("gateway.email.render", "channel render email").render(markdown)
+    return {"chunks": [rendered.text] if rendered.text else [], "text": rendered.text, "html": rendered.html}
+
+
+def _part(module: str, what: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise CommandError(texts.not_part_of_this_build(what)) from error

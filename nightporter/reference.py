@@ -1,0 +1,91 @@
+"""The reference pages that are made from code, so that nothing can be set or typed that is not documented.
+
+``python -m nightporter.reference`` writes them into ``docs/reference``; a test compares them with what is there.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+import textwrap
+import types
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from nightporter import texts
+from nightporter.settings import SECTIONS, TOP_LEVEL, Settings, variables
+from workspace_store.section import Address, Section
+
+
+def descriptions(model: type[Section]) -> dict[str, str]:
+    """The line under each field of a section, read from its source."""
+    (node,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
+    assert isinstance(node, ast.ClassDef)
+    found: dict[str, str] = {}
+    for field, following in zip(node.body, [*node.body[1:], None], strict=True):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+            name = field.target.id
+            if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
+                found[name] = str(following.value.value)
+    return found
+
+
+def settings_page() -> str:
+    """``docs/reference/settings.md``."""
+    of_variable = {path: variable for variable, path in variables().items()}
+    lines = [texts.SETTINGS_INTRODUCTION]
+    groups: list[tuple[str | None, type[Section], tuple[str, ...]]] = [(None, Settings, TOP_LEVEL)]
+    groups += [(section, model, tuple(model.model_fields)) for section, model in SECTIONS.items()]
+    for section, model, keys in groups:
+        lines.append(f"\n## `[{section}]`\n" if section else "\n## At the top of the file\n")
+        lines.append("| key | kind | default | what it is | environment variable |")
+        lines.append("|---|---|---|---|---|")
+        said = descriptions(model)
+        for key in keys:
+            field = model.model_fields[key]
+            path = (section, key) if section else (key,)
+            lines.append(
+                f"| `{key}` | {_kind(field.annotation)} | {_default(field)} | {said[key]} | `{of_variable[path]}` |"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def _kind(annotation: Any) -> str:
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _kind(arguments[0])
+    if origin is Literal:
+        return " or ".join(f"`{value}`" for value in arguments)
+    if origin in (Union, types.UnionType):
+        return _kind(next(a for a in arguments if a is not type(None)))
+    if origin is tuple:
+        return "list of tables" if _holds_tables(arguments[0]) else "list"
+    return {str: "text", int: "whole number", float: "number", Path: "path", Address: "`host:port`"}[annotation]
+
+
+def _holds_tables(annotation: Any) -> bool:
+    if get_origin(annotation) is Annotated:
+        return _holds_tables(get_args(annotation)[0])
+    return isinstance(annotation, type) and issubclass(annotation, Section)
+
+
+def _default(field: FieldInfo) -> str:
+    if field.default_factory is not None:
+        return "the system's"
+    if field.default in ("", None):
+        return "–"
+    if field.default == ():
+        return "`[]`"
+    return f"`{field.default}`"
+
+
+PAGES = {"settings.md": settings_page}
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/reference")
+    for name, page in PAGES.items():
+        (folder / name).write_text(page(), "utf-8")

@@ -1,0 +1,138 @@
+"""The table of services, and the adapters between them and the settings: each service is given just its own sections.
+
+An adapter imports what it calls inside the function only where that is not wanted in every process; what all need is
+in ``PRELOAD``, imported once before the forks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from agent import engines
+from gateway import service as gateway_service
+from gateway.email.config import EmailConfig
+from gateway.settings import EmailSettings
+from identity.access import Access
+from nightporter import texts
+from nightporter.errors import ConfigurationError
+from nightporter.service import Service, ServiceContext
+from nightporter.settings import Settings
+from nightporter.token import ensure_token
+from router import service as runner_service
+from router.bells import Ringer
+from router.redis import async_redis_client, redis_client
+from sandbox_runner import manager_service
+from workspace_store import schema
+
+SANDBOX_MANAGER = Service("sandbox-manager", "nightporter.services:sandbox_manager", stop_stage=1)
+GATEWAY = Service("gateway", "nightporter.services:gateway", sockets=("http", "smtp"))
+RUNNER = Service("runner", "nightporter.services:runner")
+
+ALL = (SANDBOX_MANAGER, GATEWAY, RUNNER)
+RUNNER_AND_SANDBOXES = (SANDBOX_MANAGER, RUNNER)
+
+PRELOAD = (
+    "asyncio",
+    "aiosmtpd.smtp",
+    "blake3",
+    "fastcdc",
+    "redis.asyncio",
+    "rq",
+    "sqlmodel",
+    "starlette.applications",
+    "structlog",
+    "uvicorn",
+    "zstandard",
+)
+"""Imported once, by all services used; nothing here may start a thread."""
+
+
+def sandbox_manager(context: ServiceContext) -> None:
+    """Owns this host's warm sandboxes."""
+    settings = context.settings
+    ringer = Ringer(partial(redis_client, settings.redis_url, settings.home))
+    asyncio.run(
+        manager_service.serve(
+            home=settings.home,
+            host=settings.runner.host,
+            database_url=settings.database_url,
+            volumes=volumes_folder(settings),
+            settings=settings.sandbox,
+            ring=ringer.ring,
+            ready=context.ready,
+        )
+    )
+
+
+def gateway(context: ServiceContext) -> None:
+    """Takes messages in and brings replies out."""
+    settings = context.settings
+    asyncio.run(
+        gateway_service.serve(
+            home=settings.home,
+            host=settings.runner.host,
+            database_url=settings.database_url,
+            connect=partial(redis_client, settings.redis_url, settings.home),
+            connect_async=partial(async_redis_client, settings.redis_url, settings.home),
+            token=ensure_token(settings),
+            access=Access(settings.access.policy, settings.access.admins),
+            http=context.sockets["http"],
+            smtp=context.sockets.get("smtp"),
+            email=email_config(settings.email),
+            ready=context.ready,
+        )
+    )
+
+
+def runner(context: ServiceContext) -> None:
+    """Runs turns."""
+    settings = context.settings
+    try:
+        engine = engines.make(settings.engine.model)
+    except engines.EngineNotAvailable as error:
+        raise ConfigurationError(str(error)) from error
+    asyncio.run(
+        runner_service.serve(
+            home=settings.home,
+            host=settings.runner.host,
+            database_url=settings.database_url,
+            connect=partial(redis_client, settings.redis_url, settings.home),
+            engine=engine,
+            concurrency=settings.runner.concurrency,
+            ready=context.ready,
+        )
+    )
+
+
+def prepare(settings: Settings) -> None:
+    """Bring the database to the schema of this version; runs in a process of its own before any service."""
+    schema.upgrade(settings.database_url)
+
+
+def volumes_folder(settings: Settings) -> Path:
+    """The folder of ``volumes_url``. Raises ConfigurationError for storage this release cannot use."""
+    parts = urlsplit(settings.volumes_url)
+    if parts.scheme != "file":
+        raise ConfigurationError(texts.volumes_not_here(parts.scheme))
+    return Path(unquote(parts.path))
+
+
+def email_config(settings: EmailSettings) -> EmailConfig:
+    """The section in the form the channel uses."""
+    return EmailConfig(
+        host=settings.listen.host,
+        port=settings.listen.port,
+        protocol=settings.protocol,
+        address=settings.address,
+        relay=settings.relay,
+        authentication=settings.authentication,
+        dns_server=str(settings.dns_server or ""),
+        authserv_id=settings.authserv_id,
+        imap_url=settings.imap_url,
+        max_bytes=settings.max_bytes,
+        tls_certificate=settings.tls_certificate,
+        tls_key=settings.tls_key,
+    )

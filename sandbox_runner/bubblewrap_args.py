@@ -1,0 +1,227 @@
+"""The options of bubblewrap, from a description of the sandbox and of the host: a function without side effects.
+
+Options travel through ``--args FD``, so that no host path shows in a command line. Files that exist only inside
+(passwd, hosts, …) travel through descriptors, numbered from ``FIRST_DATA_FD`` in the order of ``Options.data``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sandbox_runner.host_python import BIN, GUEST_NAME, INSIDE, HostPython
+
+GUEST_FD, ARGS_FD, INFO_FD, SECCOMP_FD, FIRST_DATA_FD = 3, 4, 5, 6, 7
+
+UID = 1000
+HOME = "/home/porter"
+WORKSPACE = "/workspace"
+GUEST = "/opt/nightporter/guest"
+EGRESS_SOCKET = "/run/nightporter/egress.sock"
+
+PATH = f"{HOME}/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:{BIN}"
+
+_FILES = {
+    "/etc/passwd": "root:x:0:0:root:/root:/usr/sbin/nologin\n"
+    f"porter:x:{UID}:{UID}:Nightporter:{HOME}:/bin/bash\n"
+    "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
+    "/etc/group": f"root:x:0:\nporter:x:{UID}:\nnogroup:x:65534:\n",
+    "/etc/hosts": "127.0.0.1 localhost nightporter\n::1 localhost ip6-localhost\n",
+    "/etc/nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nservices: files\n"
+    "protocols: files\n",
+    "/etc/hostname": "nightporter\n",
+}
+
+# Public parts of /etc that programs need. Never a folder that may hold a key or a password: of /etc/ssl and /etc/pki
+# only the certificates (an ordinary caller may be in the group that reads /etc/ssl/private).
+_ETC = (
+    "alternatives",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "ssl/certs",
+    "ssl/openssl.cnf",
+    "ssl/cert.pem",
+    "ca-certificates/extracted",
+    "pki/ca-trust/extracted",
+    "pki/tls/certs",
+    "pki/tls/cert.pem",
+    "pki/tls/openssl.cnf",
+    "crypto-policies",
+    "localtime",
+    "os-release",
+    "debian_version",
+    "bash.bashrc",
+    "inputrc",
+    "mime.types",
+    "protocols",
+    "services",
+    "terminfo",
+)
+
+
+@dataclass(frozen=True)
+class HostSystem:
+    """What of the host's system the sandbox shows, read once."""
+
+    links: tuple[tuple[str, str], ...]
+    """(target, path) of links to make: ``("usr/bin", "/bin")`` on a merged-usr host."""
+    folders: tuple[str, ...]
+    """Real top folders to bind: ``/usr``, and ``/bin``, … where they are no links."""
+    etc: tuple[str, ...]
+
+    @classmethod
+    def read(cls, root: Path = Path("/")) -> HostSystem:
+        links, folders, etc = [], ["/usr"], []
+        for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
+            path = root / name
+            if path.is_symlink():
+                links.append((os.readlink(path), f"/{name}"))
+            elif path.is_dir():
+                folders.append(f"/{name}")
+        for name in _ETC:
+            path = root / "etc" / name
+            target = os.readlink(path) if path.is_symlink() else ""
+            if target.startswith(("/usr/", "../usr/")):
+                links.append((target, f"/etc/{name}"))
+            elif path.exists():
+                etc.append(f"/etc/{name}")
+        return cls(tuple(links), tuple(folders), tuple(etc))
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """Paths are as bubblewrap will see them (staged, where the caller drops to another uid)."""
+
+    workspace: str
+    home: str
+    guest: str
+    python: HostPython
+    python_prefix: str
+    """Where ``python.prefix`` is; unused if that is None."""
+    system: HostSystem
+    tmp_bytes: int
+    processes: int
+    environment: Mapping[str, str] = field(default_factory=dict)
+    egress_socket: str | None = None
+    code: str | None = None
+    """Python to run in place of the guest agent (the probe's)."""
+
+
+@dataclass(frozen=True)
+class Options:
+    args: tuple[str, ...]
+    """For ``--args``."""
+    command: tuple[str, ...]
+    data: tuple[bytes, ...]
+    """What the descriptors from ``FIRST_DATA_FD`` on must hold."""
+
+
+def build(sandbox: Sandbox) -> Options:
+    files = list(_FILES.items())
+    args = [
+        *_isolation(),
+        *_system(sandbox.system),
+        *_python(sandbox),
+        *_files(files),
+        *_volume(sandbox),
+        *_private(sandbox.tmp_bytes),
+        *_environment(sandbox.environment),
+        "--chdir",
+        WORKSPACE,
+        # Last: what was made above lies on this file system.
+        "--remount-ro",
+        "/",
+    ]
+    python = [GUEST_NAME, "-I", "-S", "-B"]
+    command = (
+        [*python, "-c", sandbox.code, str(GUEST_FD)]
+        if sandbox.code is not None
+        else [*python, GUEST, "--fd", str(GUEST_FD), "--processes", str(sandbox.processes)]
+    )
+    return Options(tuple(args), tuple(command), tuple(text.encode() for _, text in files))
+
+
+def _isolation() -> list[str]:
+    return [
+        *("--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup"),
+        *("--disable-userns", "--uid", str(UID), "--gid", str(UID), "--hostname", "nightporter"),
+        # Without --as-pid-1 bubblewrap stays as PID 1, and its environment and memory can be read from inside.
+        *("--as-pid-1", "--die-with-parent", "--new-session", "--cap-drop", "ALL"),
+        *("--info-fd", str(INFO_FD), "--seccomp", str(SECCOMP_FD)),
+    ]
+
+
+def _system(system: HostSystem) -> list[str]:
+    args: list[str] = []
+    for path in (*system.folders, *system.etc):
+        args += ["--ro-bind", path, path]
+    for target, path in system.links:
+        args += ["--symlink", target, path]
+    return args
+
+
+def _python(sandbox: Sandbox) -> list[str]:
+    python, args = sandbox.python, []
+    if python.prefix is not None:
+        for part in python.parts:
+            args += ["--ro-bind", f"{sandbox.python_prefix}/{part}", f"{INSIDE}/{part}"]
+        for target, name in python.links:
+            args += ["--symlink", target, f"{INSIDE}/{name}"]
+        if _may_be_named_inside(python.prefix):
+            # Prefixes compiled in, and libpython's run path, are absolute in some builds (pyenv's, for one).
+            args += ["--symlink", INSIDE, str(python.prefix)]
+    for name in ("python3", GUEST_NAME):
+        args += ["--symlink", python.executable_inside, f"{BIN}/{name}"]
+    return [*args, "--ro-bind", sandbox.guest, GUEST]
+
+
+def _may_be_named_inside(prefix: Path) -> bool:
+    """Whether a link at the interpreter's host path collides with nothing the sandbox has there."""
+    taken = ("/workspace", HOME, "/tmp", "/proc", "/dev", "/etc", "/opt/nightporter")
+    return not any(Path(path) == prefix or Path(path) in prefix.parents for path in taken)
+
+
+def _files(files: list[tuple[str, str]]) -> list[str]:
+    args = []
+    for index, (path, _) in enumerate(files):
+        args += ["--perms", "0644", "--file", str(FIRST_DATA_FD + index), path]
+    return args
+
+
+def _volume(sandbox: Sandbox) -> list[str]:
+    # bubblewrap mounts every bind nosuid and nodev.
+    args = ["--bind", sandbox.workspace, WORKSPACE, "--bind", sandbox.home, HOME]
+    if sandbox.egress_socket is not None:
+        args += ["--ro-bind", sandbox.egress_socket, EGRESS_SOCKET]
+    return args
+
+
+def _private(tmp_bytes: int) -> list[str]:
+    return [
+        *("--proc", "/proc", "--dev", "/dev"),
+        # Bounded, where bubblewrap's own /dev is half of the host's memory.
+        *("--perms", "1777", "--size", str(tmp_bytes), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"),
+        *("--perms", "1777", "--size", str(tmp_bytes), "--tmpfs", "/tmp"),
+        *("--dir", "/run", "--dir", "/var", "--symlink", "/tmp", "/var/tmp", "--symlink", "/run", "/var/run"),
+    ]
+
+
+def _environment(extra: Mapping[str, str]) -> list[str]:
+    environment = {
+        "PATH": PATH,
+        "HOME": HOME,
+        "USER": "porter",
+        "LOGNAME": "porter",
+        "SHELL": "/bin/bash",
+        "LANG": "C.UTF-8",
+        "TERM": "xterm-256color",
+        "TMPDIR": "/tmp",
+        **extra,
+    }
+    args = ["--clearenv"]
+    for name, value in environment.items():
+        args += ["--setenv", name, value]
+    return args

@@ -1,0 +1,160 @@
+"""Reading what bash prints about itself: ``declare -p``, ``trap -p``, ``set +o``, ``shopt -p``.
+
+Text is decoded with surrogateescape, so that values which are not UTF-8 come back byte for byte.
+"""
+
+from __future__ import annotations
+
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    Value = str | dict[str, str] | None
+
+_STATEMENT = re.compile(r"declare -([A-Za-z-]+) ([A-Za-z_][A-Za-z0-9_]*)(=?)")
+_NEXT_STATEMENT = re.compile(r"^declare -", re.MULTILINE)
+_DOUBLE = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+_SINGLE = re.compile(r"'([^']*)'")
+_ANSI = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
+_BARE = re.compile(r"(?:[^\s'\"\\$()\]\[]|\\.|\$(?!'))+", re.DOTALL)
+_DOUBLE_ESCAPE = re.compile(r'\\([$`"\\])')
+_ANSI_ESCAPE = re.compile(
+    r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|c(.)|(.))", re.DOTALL
+)
+_ANSI_LETTERS = {"a": 7, "b": 8, "e": 27, "E": 27, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11}
+
+
+class Malformed(ValueError):
+    """The text is not what bash prints."""
+
+
+def _from_ansi(text: str) -> str:
+    if "\\" not in text:
+        return text
+    result = bytearray()
+    position = 0
+    for match in _ANSI_ESCAPE.finditer(text):
+        result += text[position : match.start()].encode("utf-8", "surrogateescape")
+        octal, hexadecimal, short, long, control, other = match.groups()
+        if octal:
+            result.append(int(octal, 8) & 0xFF)
+        elif hexadecimal:
+            result.append(int(hexadecimal, 16))
+        elif short or long:
+            result += chr(int(short or long, 16)).encode("utf-8", "surrogatepass")
+        elif control:
+            result.append(ord(control) & 0x1F)
+        elif other in _ANSI_LETTERS:
+            result.append(_ANSI_LETTERS[other])
+        else:
+            result += other.encode("utf-8", "surrogateescape")
+        position = match.end()
+    result += text[position:].encode("utf-8", "surrogateescape")
+    return result.decode("utf-8", "surrogateescape")
+
+
+def read_word(text: str, start: int) -> tuple[str, int]:
+    """One quoted word at ``start``; its value and where it ends. Raises Malformed."""
+    parts: list[str] = []
+    position = start
+    while position < len(text):
+        first = text[position]
+        if first == '"':
+            match, value = _DOUBLE.match(text, position), None
+            value = _DOUBLE_ESCAPE.sub(r"\1", match[1]) if match else None
+        elif first == "'":
+            match = _SINGLE.match(text, position)
+            value = match[1] if match else None
+        elif first == "$" and text.startswith("$'", position):
+            match = _ANSI.match(text, position)
+            value = _from_ansi(match[1]) if match else None
+        else:
+            match = _BARE.match(text, position)
+            if match is None:
+                break
+            value = re.sub(r"\\(.)", r"\1", match[0], flags=re.DOTALL)
+        if match is None or value is None:
+            raise Malformed(text[position : position + 40])
+        parts.append(value)
+        position = match.end()
+    return "".join(parts), position
+
+
+def _read_array(text: str, start: int) -> tuple[dict[str, str], int]:
+    elements: dict[str, str] = {}
+    position = start + 1
+    while True:
+        while text[position : position + 1] == " ":
+            position += 1
+        if text[position : position + 1] == ")":
+            return elements, position + 1
+        if text[position : position + 1] != "[":
+            raise Malformed(text[position : position + 40])
+        key, position = _read_key(text, position + 1)
+        elements[key], position = read_word(text, position)
+
+
+def _read_key(text: str, start: int) -> tuple[str, int]:
+    key, position = read_word(text, start)
+    if not text.startswith("]=", position):
+        # Bash prints keys such as ``a[b`` bare: they end at the first ``]=``.
+        position = text.find("]=", start)
+        if position < 0:
+            raise Malformed(text[start : start + 40])
+        key = text[start:position]
+    return key, position + 2
+
+
+def read_declarations(text: str) -> dict[str, tuple[str, Value]]:
+    """``declare -p``: name to (flags, value); arrays are dictionaries, None is declared without a value.
+
+    A statement that cannot be read is left out, and reading goes on at the next.
+    """
+    variables: dict[str, tuple[str, Value]] = {}
+    position = 0
+    while True:
+        match = _STATEMENT.match(text, position)
+        if match is None:
+            following = _NEXT_STATEMENT.search(text, position + 1) if position < len(text) else None
+            if following is None:
+                return variables
+            position = following.start()
+            continue
+        flags, name, assigned = match.group(1).replace("-", ""), match.group(2), match.group(3)
+        position = match.end()
+        value: Value = None
+        try:
+            if assigned and text[position : position + 1] == "(":
+                value, position = _read_array(text, position)
+            elif assigned:
+                value, position = read_word(text, position)
+        except Malformed:
+            continue
+        variables[name] = (flags, value)
+        position += 1
+
+
+def read_traps(text: str) -> dict[str, str]:
+    """``trap -p``: signal to command; an empty command means ignored."""
+    traps: dict[str, str] = {}
+    position = 0
+    while text.startswith("trap -- ", position):
+        try:
+            command, position = read_word(text, position + 8)
+        except Malformed:
+            break
+        end = text.find("\n", position)
+        end = len(text) if end < 0 else end
+        traps[text[position:end].strip()] = command
+        position = end + 1
+    return traps
+
+
+def read_switches(text: str, on: str) -> dict[str, bool]:
+    """``set +o`` (``on`` is ``-o``) and ``shopt -p`` (``-s``): name to whether it is on."""
+    switches: dict[str, bool] = {}
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) == 3:
+            switches[words[2]] = words[1] == on
+    return switches

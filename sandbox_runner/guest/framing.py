@@ -1,0 +1,118 @@
+"""Frames to and from the host: one JSON object a line, UTF-8, at most 2 MiB.
+
+The host is trusted, the socket's speed is not: events are dropped while the host does not read, answers never are.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from .loop import Loop
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+MAX_FRAME = 2 << 20
+_EVENTS_UP_TO = 4 << 20
+_ANSWERS_UP_TO = 64 << 20
+
+
+def encode(frame: dict[str, Any]) -> bytes:
+    """One line; lone surrogates become replacement characters."""
+    text = json.dumps(frame, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace") + b"\n"
+
+
+class Connection:
+    """The guest's end of the control socket. ``on_close`` runs once, at EOF or any error."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        fd: int,
+        on_frame: Callable[[dict[str, Any]], None],
+        on_close: Callable[[], None],
+    ) -> None:
+        self._loop = loop
+        self._fd = fd
+        self._on_frame = on_frame
+        self._on_close = on_close
+        self._incoming = bytearray()
+        self._outgoing = bytearray()
+        self._closed = False
+        os.set_inheritable(fd, False)
+        os.set_blocking(fd, False)
+        loop.add_reader(fd, self._readable)
+
+    def send(self, frame: dict[str, Any]) -> None:
+        self._queue(encode(frame))
+
+    def send_event(self, frame: dict[str, Any]) -> None:
+        """Dropped when the host is behind by more than 4 MiB."""
+        if len(self._outgoing) < _EVENTS_UP_TO:
+            self._queue(encode(frame))
+
+    def flush(self) -> None:
+        """Block until everything is written (before the guest ends)."""
+        if not self._closed:
+            os.set_blocking(self._fd, True)
+            self._writable()
+
+    def _queue(self, data: bytes) -> None:
+        if self._closed:
+            return
+        if len(self._outgoing) > _ANSWERS_UP_TO:
+            self._close()
+            return
+        self._outgoing += data
+        self._writable()
+
+    def _writable(self) -> None:
+        try:
+            while self._outgoing:
+                del self._outgoing[: os.write(self._fd, self._outgoing)]
+        except BlockingIOError:
+            self._loop.add_writer(self._fd, self._writable)
+            return
+        except OSError:
+            self._close()
+            return
+        self._loop.remove_writer(self._fd)
+
+    def _readable(self) -> None:
+        try:
+            data = os.read(self._fd, 1 << 18)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._close()
+            return
+        self._incoming += data
+        while not self._closed:
+            end = self._incoming.find(b"\n")
+            if end > MAX_FRAME or (end < 0 and len(self._incoming) > MAX_FRAME):
+                self._close()
+            if end < 0:
+                return
+            line = bytes(self._incoming[:end])
+            del self._incoming[: end + 1]
+            try:
+                frame = json.loads(line)
+            except (ValueError, RecursionError):
+                frame = None
+            if isinstance(frame, dict):
+                self._on_frame(frame)
+            else:
+                self._close()
+
+    def _close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._loop.remove_reader(self._fd)
+            self._loop.remove_writer(self._fd)
+            self._on_close()

@@ -1,0 +1,73 @@
+"""Start-up of the guest agent: hardening, the base environment, the loop."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+
+from .agent import Guest
+from .loop import Loop
+from .spawn import prepare_oom_adjustment
+
+_TITLE = b"nightporter: guest"
+_PR_SET_DUMPABLE = 4
+_PR_SET_NAME = 15
+_PR_SET_CHILD_SUBREAPER = 36
+_BASE_DEFAULTS = {
+    # Nobody sits at these terminals: pagers and prompts would only wait for the timeout.
+    "GIT_PAGER": "cat",
+    "GIT_TERMINAL_PROMPT": "0",
+    "LANG": "C.UTF-8",
+    "MANPAGER": "cat",
+    "PAGER": "cat",
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "SHELL": "/bin/bash",
+    "SYSTEMD_PAGER": "cat",
+    "TERM": "dumb",
+}
+
+
+def _show_title(title: bytes) -> None:
+    """In ``ps``, over the memory of the arguments. (An argv[0] of that name would make Python lose its library.)"""
+    with open("/proc/self/stat", "rb") as file:
+        fields = file.read().rpartition(b")")[2].split()
+    start, end = int(fields[45]), int(fields[46])
+    if 0 < start < end:
+        ctypes.memmove(start, title.ljust(end - start, b"\0")[: end - start - 1] + b"\0", end - start)
+
+
+def _harden() -> None:
+    _show_title(_TITLE)
+    prepare_oom_adjustment()
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(_PR_SET_NAME, b"nightporter", 0, 0, 0)
+    if os.getpid() != 1:
+        libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    # From here on a process of the same user can neither trace the guest nor read its memory.
+    if libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "PR_SET_DUMPABLE")
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _options(arguments: list[str]) -> dict[str, str]:
+    names = arguments[::2]
+    if len(arguments) % 2 or any(name not in ("--fd", "--workspace", "--processes") for name in names):
+        raise SystemExit("usage: guest --fd N [--workspace DIR] [--processes N]")
+    return dict(zip(names, arguments[1::2]))  # noqa: B905 - strict= is 3.10
+
+
+def main(arguments: list[str]) -> int:
+    options = _options(arguments)
+    _harden()
+    base = {**_BASE_DEFAULTS, **os.environ}
+    home = base.setdefault("HOME", "/")
+    workspace = options.get("--workspace") or ("/workspace" if os.path.isdir("/workspace") else home)
+    soft = resource.getrlimit(resource.RLIMIT_NPROC)[0]
+    limit = int(options.get("--processes", "0")) or (soft if 0 < soft < 100_000 else 0)
+    loop = Loop()
+    Guest(loop, int(options["--fd"]), base, workspace, limit)
+    loop.run()
+    return 0

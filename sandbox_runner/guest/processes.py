@@ -1,0 +1,134 @@
+"""What runs in the sandbox, read from /proc.
+
+As PID 1 every process counts; elsewhere (tests on a host) only the guest's own descendants.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Process:
+    __slots__ = ("group", "parent", "pid", "session", "started", "state", "threads")
+
+    def __init__(self, pid: int, fields: list[bytes]) -> None:
+        self.pid = pid
+        self.state = fields[0].decode()
+        self.parent = int(fields[1])
+        self.group = int(fields[2])
+        self.session = int(fields[3])
+        self.threads = int(fields[17])
+        self.started = int(fields[19])
+        """Clock ticks after boot: with the pid it names a process for good."""
+
+
+def read_process(pid: int) -> Process | None:
+    try:
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
+            return Process(pid, file.read(4096).rpartition(b")")[2].split())
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children", "rb", buffering=0) as file:
+                found += map(int, file.read(1 << 20).split())
+    except (OSError, ValueError):
+        return found
+    return found
+
+
+def scan() -> dict[int, Process]:
+    """Every live process of the sandbox but the guest; zombies are not alive."""
+    own = os.getpid()
+    if own == 1:
+        pids: Iterable[int] = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    else:
+        pids, waiting = [], [own]
+        while waiting:
+            children = _children(waiting.pop())
+            waiting += children
+            pids += children
+    found: dict[int, Process] = {}
+    for pid in pids:
+        process = read_process(pid) if pid != own else None
+        if process is not None and process.state not in "ZX":
+            found[pid] = process
+    return found
+
+
+def tree(root: int, processes: dict[int, Process]) -> list[int]:
+    """``root`` and its descendants, with the rest of the sessions that it leads."""
+    members = {root}
+    grown = True
+    while grown:
+        grown = False
+        for process in processes.values():
+            if process.pid not in members and (process.parent in members or process.session in members):
+                members.add(process.pid)
+                grown = True
+    return [pid for pid in members if pid in processes]
+
+
+def _read(pid: int, name: str, limit: int) -> bytes:
+    try:
+        with open(f"/proc/{pid}/{name}", "rb", buffering=0) as file:
+            return file.read(limit)
+    except OSError:
+        return b""
+
+
+def arguments(pid: int) -> list[str]:
+    text = _read(pid, "cmdline", 32 << 10).decode("utf-8", "surrogateescape")
+    return text.rstrip("\0").split("\0") if text else []
+
+
+def environment(pid: int) -> dict[str, str]:
+    text = _read(pid, "environ", 256 << 10).decode("utf-8", "surrogateescape")
+    return dict(item.split("=", 1) for item in text.split("\0") if "=" in item)
+
+
+def working_directory(pid: int) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/cwd")
+    except OSError:
+        return ""
+
+
+def output_file(pid: int) -> str:
+    """Where its standard output goes, when that is a regular file; else empty."""
+    try:
+        path = os.readlink(f"/proc/{pid}/fd/1")
+        return path if path.startswith("/") and os.path.isfile(path) else ""
+    except OSError:
+        return ""
+
+
+def send_signal(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except OSError:
+        return
+
+
+def kill_everything() -> None:
+    """End every process but the guest, needing no new one."""
+    if os.getpid() == 1:
+        for _ in range(3):
+            try:
+                os.kill(-1, signal.SIGKILL)
+            except OSError:
+                return
+        return
+    # Stop before killing: what is stopped starts nothing, so the second pass can catch up with a fork bomb.
+    for number in (signal.SIGSTOP, signal.SIGKILL, signal.SIGKILL, signal.SIGKILL):
+        for pid in scan():
+            send_signal(pid, number)

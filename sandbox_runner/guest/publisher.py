@@ -1,0 +1,148 @@
+"""Process state as it goes into the volume: secrets withheld, size bounded, written only when it changed."""
+
+from __future__ import annotations
+
+import os
+
+from . import state_file
+from .secret_filter import text_holds_secret, variable_holds_secret
+from .tasks import Task
+from .terminal import Terminal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+_ITEM_BYTES = 32 << 10
+_HISTORY_SHRUNK = 20
+
+
+class Publisher:
+    """Writes ``session_state.json``. Remembers what it has told about, so that a note is given once."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._last: bytes | None = None
+        self._told: set[str] = set()
+        self.digest: str | None = None
+
+    def keep_previous(self, data: bytes) -> None:
+        """What this wake started from stays as the state to fall back on."""
+        try:
+            state_file.write(self._folder, state_file.PREVIOUS, data)
+        except OSError:
+            return  # the current state is whole; only the second line of defence is missing
+
+    def publish(self, terminals: Iterable[Terminal], tasks: Iterable[Task], next_task: int) -> list[str]:
+        """Write it; the notes for the person. ``digest`` is None when it could not be written."""
+        notes: list[str] = []
+        document: dict[str, Any] = {
+            "version": state_file.VERSION,
+            "next_task": next_task,
+            "terminals": {
+                terminal.name: self._terminal(terminal, notes) for terminal in terminals if terminal.state is not None
+            },
+            "tasks": [self._task(task, notes) for task in tasks],
+        }
+        data = self._within_bounds(document, notes)
+        if data == self._last and os.path.exists(os.path.join(self._folder, state_file.CURRENT)):
+            return notes
+        try:
+            state_file.write(self._folder, state_file.CURRENT, data)
+        except OSError as error:
+            self._last = self.digest = None
+            notes.append(f"terminal state was not saved: {error.strerror}")
+            return notes
+        self._last, self.digest = data, state_file.digest_of(data)
+        return notes
+
+    def _withhold(self, what: str, notes: list[str], reason: str = "") -> None:
+        note = f"not kept: {what}{reason}"
+        if note not in self._told:
+            self._told.add(note)
+            notes.append(note)
+
+    def _terminal(self, terminal: Terminal, notes: list[str]) -> dict[str, Any]:
+        state = dict(terminal.state or {})
+        not_kept: list[str] = []
+
+        def keep(what: str, secret: bool, size: int) -> bool:
+            if secret or size > _ITEM_BYTES:
+                self._withhold(what, notes, "" if secret else " (too large)")
+                not_kept.append(what)
+            return not secret and size <= _ITEM_BYTES
+
+        state["variables"] = {
+            name: variable
+            for name, variable in state["variables"].items()
+            if keep(name, variable_holds_secret(name, variable["value"]), _size(variable["value"]))
+        }
+        state["functions"] = {
+            name: function
+            for name, function in state["functions"].items()
+            if keep(f"function {name}", text_holds_secret(function["text"]), len(function["text"]))
+        }
+        for key, word in (("aliases", "alias"), ("traps", "trap")):
+            state[key] = {
+                name: text
+                for name, text in state[key].items()
+                if keep(f"{word} {name}", text_holds_secret(text) or text_holds_secret(f"{name}={text}"), len(text))
+            }
+        history = [entry for entry in terminal.history if not text_holds_secret(entry)]
+        if len(history) < len(terminal.history):
+            self._withhold("a command in the history", notes)
+        state["history"] = history
+        state["not_kept"] = sorted(not_kept)
+        return state
+
+    def _task(self, task: Task, notes: list[str]) -> dict[str, Any]:
+        record = task.record()
+        del record["state"], record["exit_code"]
+        if any(text_holds_secret(argument) for argument in task.argv):
+            self._withhold(f"arguments of task {task.number}", notes)
+            record["argv"] = [os.path.basename(task.argv[0]), "[not kept]"]
+            record["policy"] = "never"
+        record["environment"] = {}
+        for name, value in task.environment.items():
+            if variable_holds_secret(name, value):
+                self._withhold(f"{name} of task {task.number}", notes)
+            elif len(value) <= _ITEM_BYTES:
+                record["environment"][name] = value
+        return record
+
+    def _within_bounds(self, document: dict[str, Any], notes: list[str]) -> bytes:
+        """Drop history first, then the largest variables and functions, until it fits."""
+        data = state_file.encode(document)
+        if len(data) <= state_file.MAX_BYTES:
+            return data
+        candidates = []
+        for terminal in document["terminals"].values():
+            terminal["history"] = terminal["history"][-_HISTORY_SHRUNK:]
+            for key in ("variables", "functions", "aliases", "traps"):
+                for name, item in terminal[key].items():
+                    candidates.append((_size(item), name, terminal[key], terminal["not_kept"]))
+        candidates.sort(key=lambda candidate: candidate[0])
+        data = state_file.encode(document)
+        excess = len(data) - state_file.MAX_BYTES
+        while excess > 0 and candidates:
+            size, name, place, not_kept = candidates.pop()
+            del place[name]
+            not_kept.append(name)
+            self._withhold(name, notes, " (too large)")
+            excess -= size
+            if excess <= 0:
+                data = state_file.encode(document)
+                excess = len(data) - state_file.MAX_BYTES
+        if len(data) > state_file.MAX_BYTES:
+            for task in document["tasks"]:
+                task["environment"] = {}
+            del document["tasks"][state_file.MAX_TASKS :]
+            data = state_file.encode(document)
+        return data
+
+
+def _size(value: object) -> int:
+    if isinstance(value, dict):
+        return sum(len(key) + _size(item) for key, item in value.items())
+    return len(value) if isinstance(value, str) else 8

@@ -1,0 +1,156 @@
+"""Waking up: terminals and tasks from the state file, each checked, and what did not come back told."""
+
+from __future__ import annotations
+
+import os
+import resource
+
+from . import state_file
+from .loop import Loop, Timer
+from .publisher import Publisher
+from .shell_state import Dump
+from .tasks import Task
+from .terminal import Terminal, is_terminal_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from .agent import Guest
+
+_READY_S = 3.0
+_LIMITS = {
+    "core": resource.RLIMIT_CORE,
+    "cpu": resource.RLIMIT_CPU,
+    "data": resource.RLIMIT_DATA,
+    "fsize": resource.RLIMIT_FSIZE,
+    "memlock": resource.RLIMIT_MEMLOCK,
+    "nofile": resource.RLIMIT_NOFILE,
+    "stack": resource.RLIMIT_STACK,
+    "as": resource.RLIMIT_AS,
+}
+"""``ulimit``s that a shell may have lowered; the number of processes is the sandbox's own affair."""
+
+
+def limit_differences(pid: int) -> dict[str, int]:
+    """Soft limits of a process that differ from the guest's; -1 is unlimited."""
+    found: dict[str, int] = {}
+    for name, number in _LIMITS.items():
+        try:
+            soft = resource.prlimit(pid, number)[0]
+        except (OSError, ValueError):
+            return {}
+        if soft != resource.getrlimit(number)[0]:
+            found[name] = soft
+    return found
+
+
+def limit_numbers(limits: dict[str, int]) -> dict[int, int]:
+    return {_LIMITS[name]: max(-1, soft) for name, soft in limits.items() if name in _LIMITS and soft < 1 << 62}
+
+
+class _Gathering:
+    """Waits for the restored shells to report, up to a bound, then answers once."""
+
+    def __init__(self, loop: Loop, finish: Callable[[], None]) -> None:
+        self._waiting: set[str] = set()
+        self._finish: Callable[[], None] | None = finish
+        self._timer: Timer = loop.call_later(_READY_S, self.finish)
+
+    def expect(self, name: str) -> None:
+        self._waiting.add(name)
+
+    def arrived(self, name: str) -> None:
+        self._waiting.discard(name)
+        self.finish_if_complete()
+
+    def finish_if_complete(self) -> None:
+        if not self._waiting:
+            self.finish()
+
+    def finish(self) -> None:
+        finish, self._finish = self._finish, None
+        self._timer.cancel()
+        if finish is not None:
+            finish()
+
+
+def restore(
+    guest: Guest, loop: Loop, publisher: Publisher, folder: str, answer: Callable[[dict[str, Any]], None]
+) -> None:
+    """Answers with the digest restored from (None: nothing) and notes, once the terminals are there."""
+    loaded = state_file.load(folder, is_terminal_name)
+    notes = loaded.notes
+    guest.tasks.next_number = loaded.next_task
+    if loaded.digest is not None:
+        publisher.keep_previous(loaded.data)
+
+    def finish() -> None:
+        for terminal in guest.terminals.values():
+            terminal.on_ready = None
+            notes.extend(terminal.notes)
+            terminal.notes = []
+        answer({"digest": loaded.digest, "terminals": sorted(guest.terminals), "notes": notes})
+
+    gathering = _Gathering(loop, finish)
+    for name, state in loaded.terminals.items():
+        terminal = guest.terminal(name)
+        terminal.history.extend(state.pop("history"))
+        not_kept = state.pop("not_kept")
+        notes += [f"{what} was not kept in terminal {name}; set it again where it is needed" for what in not_kept]
+        terminal.state = state
+        terminal.on_ready = _check(guest, terminal, gathering)
+        try:
+            terminal.start()
+            gathering.expect(name)
+        except OSError as error:
+            notes.append(f"terminal {name} could not be started yet: {error.strerror}")
+    for record in loaded.tasks:
+        _restore_task(guest, record, notes)
+    gathering.finish_if_complete()
+
+
+def _check(guest: Guest, terminal: Terminal, gathering: _Gathering) -> Callable[[Dump | None], None]:
+    """Compare what the shell says it has with what it was given."""
+
+    def ready(dump: Dump | None) -> None:
+        wanted = terminal.state
+        if dump is not None and wanted is not None:
+            got = dump.state(guest.base)
+            for key, word in (("variables", ""), ("functions", "function "), ("aliases", "alias "), ("traps", "trap ")):
+                for name in wanted[key]:
+                    if name not in got[key]:
+                        terminal.notes.append(f"not restored: {word}{name} of terminal {terminal.name}")
+            if got["cwd"] != wanted["cwd"]:
+                wanted["cwd"] = got["cwd"]
+        terminal.on_ready = None
+        gathering.arrived(terminal.name)
+
+    return ready
+
+
+def _is_program(name: str, path: str, cwd: str) -> bool:
+    places = [cwd] if "/" in name else path.split(":")
+    return any(os.access(os.path.join(place, name), os.X_OK) for place in places)
+
+
+def _restore_task(guest: Guest, record: dict[str, Any], notes: list[str]) -> None:
+    title = f"task {record['task']} ({' '.join(record['argv'])[:120]})"
+    if record["policy"] != "restart":
+        if record["policy"] == "ask":
+            notes.append(f"was running: {title}; not restarted")
+        return
+    cwd = guest.folder_for(record["cwd"], notes, title)
+    program = record["argv"][0]
+    if not _is_program(program, record["environment"].get("PATH", guest.base.get("PATH", "")), cwd):
+        notes.append(f"{title} was not restarted: the program {program} is gone")
+        return
+    task = Task(record["task"], record["argv"], cwd, record["environment"], "restart")
+    task.starts = record["starts"] + 1
+    try:
+        guest.tasks.start(task)
+    except OSError as error:
+        notes.append(f"{title} was not restarted: {error.strerror}")
+        return
+    notes.append(f"{title} was restarted, start {task.starts}")

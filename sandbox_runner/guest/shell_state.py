@@ -1,0 +1,317 @@
+"""The state of one shell as data: read from a dump, and written as a script that gives it back.
+
+Values stay data. Only functions, traps and aliases are shell text by nature: functions are handed over through the
+environment, where bash accepts nothing but a definition; traps and aliases are quoted.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .declarations import read_declarations, read_switches, read_traps
+from .shell_scripts import START, quote
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .declarations import Value
+
+    State = dict[str, Any]
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_FUNCTION_NAME = re.compile(r"[^\s\0/='\"\\$`()<>|&;%]{1,200}\Z")
+_INTEGER = re.compile(r"-?[0-9]{1,20}\Z")
+_FUNCTION_HEAD = re.compile(r"\S+ \(\) \n\{ ")
+_SIGNAL = re.compile(r"[A-Z0-9+-]{2,16}\Z")
+_SWITCH = re.compile(r"[a-z0-9_-]{1,40}\Z")
+_ENVIRONMENT_STRING = 120 << 10
+"""Linux takes at most 128 KiB a string."""
+
+_SHELL_OWN = frozenset(
+    (
+        "_",
+        "BASH",
+        "BASHOPTS",
+        "BASHPID",
+        "COLUMNS",
+        "COMPREPLY",
+        "DIRSTACK",
+        "EPOCHREALTIME",
+        "EPOCHSECONDS",
+        "EUID",
+        "FUNCNAME",
+        "GROUPS",
+        "HISTCMD",
+        "HOSTNAME",
+        "HOSTTYPE",
+        "LINENO",
+        "LINES",
+        "MACHTYPE",
+        "OPTERR",
+        "OPTIND",
+        "OSTYPE",
+        "PIPESTATUS",
+        "PPID",
+        "PWD",
+        "RANDOM",
+        "SECONDS",
+        "SHELLOPTS",
+        "SHLVL",
+        "SRANDOM",
+        "UID",
+        "HISTFILE",
+        "MAILCHECK",
+        "TMOUT",
+    )
+)
+_DEFAULT_VARIABLES = {"IFS": " \t\n", "PS1": "", "PS2": "> ", "PS4": "+ ", "HISTSIZE": "500", "HISTFILESIZE": "500"}
+_DEFAULT_OPTIONS = frozenset(("braceexpand", "hashall", "interactive-comments", "monitor"))
+_KEPT_OUT_OPTIONS = frozenset(("history", "noexec", "emacs", "vi", "privileged", "onecmd", "histexpand"))
+_DEFAULT_SHOPTS = frozenset(
+    (
+        "checkwinsize",
+        "cmdhist",
+        "complete_fullquote",
+        "expand_aliases",
+        "extquote",
+        "force_fignore",
+        "globasciiranges",
+        "globskipdots",
+        "hostcomplete",
+        "interactive_comments",
+        "patsub_replacement",
+        "progcomp",
+        "promptvars",
+        "sourcepath",
+    )
+)
+_KEPT_OUT_SHOPTS = frozenset(("login_shell", "restricted_shell"))
+_HIDDEN_BUILTINS = frozenset(("builtin", "."))
+"""A function of that name would take the guest's own lines over."""
+
+
+def _is_own(name: str) -> bool:
+    return name in _SHELL_OWN or name.startswith(("BASH_", "__np_", "COMP_", "READLINE_"))
+
+
+class Dump:
+    """What a shell wrote after a command."""
+
+    def __init__(self, data: bytes) -> None:
+        fields = data.decode("utf-8", "surrogateescape").split("\0")
+        self.sections = dict(zip(fields[::2], fields[1::2]))  # noqa: B905 - strict= is 3.10
+
+    @property
+    def status(self) -> int:
+        text = self.sections.get("status", "")
+        return int(text) if _INTEGER.match(text) else -1
+
+    def state(self, base_environment: dict[str, str]) -> State:
+        """As it goes into the state file, before anything is withheld from it."""
+        sections = self.sections
+        flags = sections.get("flags", "")
+        options = read_switches(sections.get("options", ""), "-o")
+        options["xtrace"] = "x" in flags  # switched off while dumping
+        options["functrace"] = "T" in flags
+        variables, unset = _variables(sections.get("variables", ""), base_environment)
+        aliases = read_declarations(sections.get("aliases", "")).get("BASH_ALIASES", ("", {}))[1]
+        return {
+            "aliases": aliases if isinstance(aliases, dict) else {},
+            "cwd": sections.get("cwd", ""),
+            "functions": _functions(sections),
+            "options": _differences(options, _DEFAULT_OPTIONS, _KEPT_OUT_OPTIONS),
+            "shopt": _differences(read_switches(sections.get("shopt", ""), "-s"), _DEFAULT_SHOPTS, _KEPT_OUT_SHOPTS),
+            "traps": read_traps(sections.get("traps", "")),
+            "umask": sections.get("umask", "").strip(),
+            "unset": unset,
+            "variables": variables,
+        }
+
+
+def _differences(found: dict[str, bool], default: frozenset[str], left_out: frozenset[str]) -> dict[str, bool]:
+    return {name: on for name, on in found.items() if name not in left_out and on != (name in default)}
+
+
+def _variables(text: str, base: dict[str, str]) -> tuple[dict[str, dict[str, Value]], list[str]]:
+    variables: dict[str, dict[str, Value]] = {}
+    exported: set[str] = set()
+    for name, (flags, value) in read_declarations(text).items():
+        if "x" in flags:
+            exported.add(name)
+            if flags == "x" and name in base and base[name] == value:
+                continue
+        if _is_own(name) or (not flags and _DEFAULT_VARIABLES.get(name) == value):
+            continue
+        variables[name] = {"flags": "".join(sorted(flags)), "value": value}
+    unset = sorted(name for name in base if NAME.match(name) and name not in exported and not _is_own(name))
+    return variables, unset
+
+
+def _functions(sections: dict[str, str]) -> dict[str, dict[str, Any]]:
+    functions: dict[str, dict[str, Any]] = {}
+    for section, text in sections.items():
+        if section.startswith("f:declare -f"):
+            declaration, _, name = section[2:].rpartition(" ")
+            functions[name] = {"exported": "x" in declaration, "text": text.rstrip("\n")}
+    return functions
+
+
+def exported(state: State) -> dict[str, str]:
+    """The exported plain variables of a state: what a program started in it gets beside the base."""
+    return {
+        name: variable["value"]
+        for name, variable in state["variables"].items()
+        if "x" in variable["flags"] and isinstance(variable["value"], str)
+    }
+
+
+def function_environment(state: State) -> tuple[dict[str, str], list[str]]:
+    """Environment entries that make bash define the functions, and the names that cannot be given back so."""
+    entries: dict[str, str] = {}
+    refused: list[str] = []
+    for name, function in state["functions"].items():
+        text = function["text"]
+        head = _FUNCTION_HEAD.match(text)
+        usable = _FUNCTION_NAME.match(name) and name not in _HIDDEN_BUILTINS and len(text) < _ENVIRONMENT_STRING
+        if head and usable:
+            entries[f"BASH_FUNC_{name}%%"] = "() { " + text[head.end() :]
+        else:
+            refused.append(name)
+    return entries, refused
+
+
+def _assignment(name: str, variable: dict[str, Any], notes: list[str]) -> str | None:
+    flags, value = variable["flags"], variable["value"]
+    kept = "".join(flag for flag in flags if flag in "aAilnrtux" and flag != "t")
+    declare = f"\\builtin declare -g{kept} " if kept else "\\builtin declare -g -- "
+    if value is None:
+        return declare + name
+    values = list(value.values()) if isinstance(value, dict) else [value]
+    # Bash evaluates what it assigns to an integer or a name reference: only plain ones are handed over.
+    if ("i" in flags and not all(_INTEGER.match(item) for item in values)) or (
+        "n" in flags and not (isinstance(value, str) and NAME.match(value))
+    ):
+        notes.append(f"not restored: {name} (its value would be evaluated)")
+        return None
+    if isinstance(value, dict):
+        elements = " ".join(f"[{key if 'a' in flags else quote(key)}]={quote(item)}" for key, item in value.items())
+        # The parser takes a compound value only in a plain assignment here; read-only comes after it.
+        readonly = f"; \\builtin declare -gr {name}" if "r" in flags else ""
+        return f"\\builtin declare -g{kept.replace('r', '')} {name}; {name}=({elements}){readonly}"
+    return f"{declare}{name}={quote(value)}"
+
+
+def restore_script(state: State | None, dump_path: str, token: str, history: list[str]) -> tuple[str, list[str]]:
+    """The start file of a shell; it ends with a dump, which proves that the shell is there. And notes."""
+    notes: list[str] = []
+    lines = [START]
+    if state is None:
+        lines.append("\\builtin shopt -u extglob\n")
+    lines += [f"\\builtin history -s -- {quote(entry)}\n" for entry in history]
+    if state is not None:
+        lines += [line + " 2>/dev/null\n" for line in _restoring(state, notes)]
+    lines.append(f"\\builtin . {quote(dump_path)} {token}\n")
+    return "".join(lines), notes
+
+
+def _restoring(state: State, notes: list[str]) -> list[str]:
+    # ``-x`` of all functions comes with the way they were handed over.
+    lines = [
+        f"\\builtin export -fn {quote(name)}"
+        for name, function in state["functions"].items()
+        if not function["exported"]
+    ]
+    lines += [f"\\builtin unset -v {name}" for name in state["unset"]]
+    writable: list[str] = []
+    readonly: list[str] = []
+    for name, variable in state["variables"].items():
+        line = _assignment(name, variable, notes)
+        if line is not None:
+            (readonly if "r" in variable["flags"] else writable).append(line)
+    lines += writable + readonly
+    lines += [f"BASH_ALIASES[{quote(name)}]={quote(value)}" for name, value in state["aliases"].items()]
+    lines += [f"\\builtin trap -- {quote(command)} {signal}" for signal, command in state["traps"].items()]
+    lines += [f"\\builtin shopt {'-s' if on else '-u'} {name}" for name, on in state["shopt"].items()]
+    if not state["shopt"].get("extglob"):
+        lines.append("\\builtin shopt -u extglob")
+    if state["umask"]:
+        lines.append(f"\\builtin umask {state['umask']}")
+    options = sorted(state["options"].items(), key=lambda option: option[0] in ("errexit", "nounset", "xtrace"))
+    lines += [f"\\builtin set {'-o' if on else '+o'} {name}" for name, on in options]
+    return lines
+
+
+def _text(value: object, limit: int = 64 << 10) -> bool:
+    return isinstance(value, str) and "\0" not in value and len(value) <= limit
+
+
+def _checked_variable(variable: object) -> dict[str, Any] | None:
+    if not isinstance(variable, dict) or not isinstance(variable.get("flags"), str):
+        return None
+    flags, value = variable["flags"], variable.get("value")
+    if not re.match(r"[A-Za-z]{0,12}\Z", flags):
+        return None
+    if isinstance(value, dict):
+        indexed, associative = "a" in flags, "A" in flags
+        if indexed == associative:
+            return None
+        for key, item in value.items():
+            if not _text(key) or not _text(item) or (indexed and not re.match(r"[0-9]{1,18}\Z", key)):
+                return None
+    elif value is not None and not _text(value):
+        return None
+    return {"flags": flags, "value": value}
+
+
+def checked(raw: object) -> tuple[State, list[str]]:
+    """A terminal's state from the file, with everything left out that it may not hold; and what that was."""
+    refused: list[str] = []
+    source = raw if isinstance(raw, dict) else {}
+
+    def items(key: str) -> list[tuple[str, Any]]:
+        value = source.get(key, {})
+        if not isinstance(value, dict):
+            refused.append(key)
+            return []
+        return sorted(value.items())
+
+    state: State = {"aliases": {}, "functions": {}, "options": {}, "shopt": {}, "traps": {}, "variables": {}}
+    for name, variable in items("variables"):
+        good = _checked_variable(variable)
+        if NAME.match(name) and not _is_own(name) and good is not None:
+            state["variables"][name] = good
+        else:
+            refused.append(f"variable {name[:80]}")
+    for name, function in items("functions"):
+        if isinstance(function, dict) and _text(function.get("text"), 256 << 10) and _FUNCTION_NAME.match(name):
+            state["functions"][name] = {"exported": function.get("exported") is True, "text": function["text"]}
+        else:
+            refused.append(f"function {name[:80]}")
+    for key, pattern in (("aliases", _FUNCTION_NAME), ("traps", _SIGNAL)):
+        for name, value in items(key):
+            if pattern.match(name) and _text(value):
+                state[key][name] = value
+            else:
+                refused.append(f"{key} {name[:80]}")
+    for key, left_out in (("options", _KEPT_OUT_OPTIONS), ("shopt", _KEPT_OUT_SHOPTS)):
+        for name, on in items(key):
+            if _SWITCH.match(name) and isinstance(on, bool) and name not in left_out:
+                state[key][name] = on
+            else:
+                refused.append(f"{key} {name[:80]}")
+    umask, cwd, unset = source.get("umask", ""), source.get("cwd", ""), source.get("unset", [])
+    state["umask"] = umask if isinstance(umask, str) and re.match(r"[0-7]{3,4}\Z", umask) else ""
+    state["cwd"] = cwd if isinstance(cwd, str) and _text(cwd, 4096) and cwd.startswith("/") else ""
+    names = unset if isinstance(unset, list) else []
+    state["unset"] = [name for name in names if isinstance(name, str) and NAME.match(name)]
+    for key in ("history", "not_kept"):
+        value = source.get(key, [])
+        state[key] = [item for item in value if _text(item)][-200:] if isinstance(value, list) else []
+    limits = source.get("limits", {})
+    state["limits"] = (
+        {name: value for name, value in limits.items() if isinstance(value, int) and not isinstance(value, bool)}
+        if isinstance(limits, dict)
+        else {}
+    )
+    return state, refused

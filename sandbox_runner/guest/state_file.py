@@ -1,0 +1,184 @@
+"""``session_state.json``: read with suspicion, written atomically.
+
+A person can read it. Whatever is wrong with it is left out and said; it never makes a wake fail.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+
+from .shell_state import checked
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+VERSION = 1
+MAX_BYTES = 256 << 10
+MAX_TERMINALS = 16
+MAX_TASKS = 256
+CURRENT = "session_state.json"
+PREVIOUS = "session_state.previous.json"
+
+
+class Refused(ValueError):
+    """The file is not one the guest wrote; the text says why."""
+
+
+def digest_of(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def encode(state: dict[str, Any]) -> bytes:
+    try:
+        return (json.dumps(state, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+    except UnicodeEncodeError:  # bytes that are no UTF-8 travel as escaped surrogates
+        return (json.dumps(state, indent=1, sort_keys=True) + "\n").encode()
+
+
+def _read_bytes(path: str) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise Refused("it is not a regular file")
+        data = b""
+        while len(data) <= MAX_BYTES:
+            piece = os.read(descriptor, MAX_BYTES + 1 - len(data))
+            if not piece:
+                return data
+            data += piece
+        raise Refused(f"it is larger than {MAX_BYTES} bytes")
+    finally:
+        os.close(descriptor)
+
+
+def _parse(data: bytes) -> dict[str, Any]:
+    try:
+        state = json.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError):
+        raise Refused("it is not whole JSON") from None
+    if not isinstance(state, dict):
+        raise Refused("it is not a JSON object")
+    version = state.get("version")
+    if version != VERSION or isinstance(version, bool):
+        raise Refused(f"its version is {str(version)[:20]!r}, this guest reads {VERSION}")
+    return state
+
+
+class Loaded:
+    """What a wake starts from. ``digest`` is None when nothing was restored."""
+
+    def __init__(self) -> None:
+        self.digest: str | None = None
+        self.data = b""
+        self.terminals: dict[str, dict[str, Any]] = {}
+        self.tasks: list[dict[str, Any]] = []
+        self.next_task = 1
+        self.notes: list[str] = []
+
+
+def load(folder: str, valid_terminal_name: Any) -> Loaded:
+    """The current state, else the previous one, else nothing; always with notes that say which and why."""
+    loaded = Loaded()
+    for name in (CURRENT, PREVIOUS):
+        try:
+            data = _read_bytes(os.path.join(folder, name))
+            state = _parse(data)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            loaded.notes.append(f"{name} was not used: {error.strerror}")
+            continue
+        except Refused as error:
+            loaded.notes.append(f"{name} was not used: {error}")
+            continue
+        if name == PREVIOUS:
+            loaded.notes.append("terminals were restored from the state of the wake before")
+        loaded.digest = digest_of(data)
+        loaded.data = data
+        _take(state, loaded, valid_terminal_name)
+        break
+    return loaded
+
+
+def _take(state: dict[str, Any], loaded: Loaded, valid_terminal_name: Any) -> None:
+    terminals = state.get("terminals", {})
+    if not isinstance(terminals, dict):
+        loaded.notes.append("not restored: terminals (not an object)")
+        terminals = {}
+    for name, raw in sorted(terminals.items())[:MAX_TERMINALS]:
+        if not valid_terminal_name(name) or not isinstance(raw, dict):
+            loaded.notes.append(f"not restored: terminal {name[:80]!r}")
+            continue
+        loaded.terminals[name], refused = checked(raw)
+        loaded.notes += [f"not restored: {what} of terminal {name}" for what in refused[:20]]
+    tasks = state.get("tasks", [])
+    if isinstance(tasks, list):
+        for raw in tasks[:MAX_TASKS]:
+            task = _checked_task(raw)
+            if task is None:
+                loaded.notes.append("not restored: a background task whose record is malformed")
+            else:
+                loaded.tasks.append(task)
+    number = state.get("next_task")
+    loaded.next_task = number if isinstance(number, int) and 0 < number < 1 << 31 else 1
+    loaded.next_task = max([loaded.next_task, *(task["task"] + 1 for task in loaded.tasks)])
+
+
+def _checked_task(raw: object) -> dict[str, Any] | None:
+    if not isinstance(raw, dict):
+        return None
+    argv, environment = raw.get("argv"), raw.get("environment", {})
+    number, starts = raw.get("task"), raw.get("starts", 1)
+    if not (isinstance(argv, list) and argv and all(isinstance(item, str) and "\0" not in item for item in argv)):
+        return None
+    if not isinstance(environment, dict) or not all(
+        isinstance(value, str) and "\0" not in name + value and name and "=" not in name
+        for name, value in environment.items()
+    ):
+        return None
+    if not isinstance(number, int) or not 0 < number < 1 << 31 or not isinstance(starts, int):
+        return None
+    cwd, log, policy = raw.get("cwd"), raw.get("log"), raw.get("policy")
+    return {
+        "argv": argv[:4096],
+        "cwd": cwd if isinstance(cwd, str) and cwd.startswith("/") and "\0" not in cwd else "",
+        "environment": environment,
+        "log": log if isinstance(log, str) else "",
+        "policy": policy if policy in ("restart", "ask", "never") else "ask",
+        "started_at": raw["started_at"] if isinstance(raw.get("started_at"), (int, float)) else 0.0,
+        "starts": starts,
+        "task": number,
+    }
+
+
+def write(folder: str, name: str, data: bytes) -> None:
+    """Atomic and durable. Raises OSError."""
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    temporary = os.path.join(folder, f".{name}.new")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        descriptor = os.open(temporary, flags, 0o600)
+    except FileExistsError:
+        os.unlink(temporary)
+        descriptor = os.open(temporary, flags, 0o600)
+    try:
+        os.fchmod(descriptor, 0o600)
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        os.fsync(descriptor)
+    except OSError:
+        os.unlink(temporary)
+        raise
+    finally:
+        os.close(descriptor)
+    os.replace(temporary, os.path.join(folder, name))
+    parent = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(parent)
+    finally:
+        os.close(parent)

@@ -1,0 +1,279 @@
+"""Background tasks: those the guest started, commands past their timeout, and whatever else goes on running.
+
+The last kind is found by looking, not by asking: any process that is neither the guest, a terminal's shell nor part
+of a command in the foreground.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+from . import processes
+from .loop import Loop
+from .shell import Shell
+from .spawn import exit_code_of, spawn
+from .task_log import TaskLog, tail
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+STOP_GRACE_S = 5.0
+_LOOK_S = 1.0
+_FINISHED_KEPT = 64
+_SYSTEM_VARIABLES = frozenset(("_", "PWD", "OLDPWD", "SHLVL", "COLUMNS", "LINES"))
+
+
+class Task:
+    """One background task; ``pid`` is 0 once it has ended."""
+
+    def __init__(self, number: int, argv: list[str], cwd: str, environment: dict[str, str], policy: str) -> None:
+        self.number = number
+        self.argv = argv
+        self.cwd = cwd
+        self.environment = environment
+        """Difference from the base environment."""
+        self.policy = policy
+        self.pid = 0
+        self.process_started = 0
+        self.starts = 1
+        self.started_at = time.time()
+        self.state = "running"
+        self.exit_code: int | None = None
+        self.log = ""
+        self.writer: TaskLog | None = None
+        self.shell: Shell | None = None
+        """The stuck shell of a command past its timeout."""
+        self.on_stopped: list[Callable[[], None]] = []
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "task": self.number,
+            "argv": self.argv,
+            "cwd": self.cwd,
+            "state": self.state,
+            "exit_code": self.exit_code,
+            "log": self.log,
+            "policy": self.policy,
+            "starts": self.starts,
+            "started_at": self.started_at,
+        }
+
+
+class TaskTable:
+    """All tasks of the sandbox. ``on_ended`` is told of each that ends."""
+
+    def __init__(self, loop: Loop, folder: str, base: dict[str, str], on_ended: Callable[[Task], None]) -> None:
+        self._loop = loop
+        self._folder = folder
+        self._base = base
+        self._on_ended = on_ended
+        self._tasks: dict[int, Task] = {}
+        self.next_number = 1
+        self._looking = False
+
+    def all(self) -> list[Task]:
+        return list(self._tasks.values())
+
+    def running(self) -> list[Task]:
+        return [task for task in self._tasks.values() if task.state == "running"]
+
+    def get(self, number: int) -> Task | None:
+        return self._tasks.get(number)
+
+    def start(self, task: Task) -> None:
+        """Run a managed task in a session of its own, its output through the guest into the log. Raises OSError."""
+        read_end, write_end = os.pipe()
+        os.set_blocking(read_end, False)
+        null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            task.pid = spawn(task.argv, {**self._base, **task.environment}, task.cwd, stdin=null, stdout=write_end)
+        except OSError:
+            os.close(read_end)
+            raise
+        finally:
+            os.close(write_end)
+            os.close(null)
+        task.log = task.log or self.log_path(task.number)
+        self._identify(task)
+        task.writer = TaskLog(task.log)
+        self._loop.add_reader(read_end, lambda: self._pump(task, read_end))
+        self._add(task)
+
+    def adopt_shell(self, task: Task, shell: Shell) -> None:
+        """A command past its timeout goes on in the shell that it holds."""
+        task.pid, task.shell = shell.pid, shell
+        task.log = self.log_path(task.number)
+        task.writer = TaskLog(task.log)
+        self._identify(task)
+        self._add(task)
+
+    def new_number(self) -> int:
+        number = self.next_number
+        self.next_number += 1
+        return number
+
+    def log_path(self, number: int) -> str:
+        return os.path.join(self._folder, f"{number}.log")
+
+    def count_unknown(self, idle_shells: set[int], busy_shells: set[int]) -> int:
+        """How many processes belong to a task that was not looked at yet."""
+        found = processes.scan()
+        roots = self._unknown_roots(found, idle_shells, busy_shells)
+        return sum(len(processes.tree(process.pid, found)) for group in roots.values() for process in group)
+
+    def look(self, idle_shells: set[int], busy_shells: set[int]) -> list[Task]:
+        """Find tasks that nobody announced; the new ones. Ends those whose process is gone."""
+        found = processes.scan()
+        for task in self.running():
+            process = found.get(task.pid)
+            # Children of the guest are settled by their reaping, which knows the exit code.
+            gone = process is None or process.started != task.process_started
+            if gone and task.writer is None:
+                self._finish(task, None)
+        new: list[Task] = []
+        for roots in self._unknown_roots(found, idle_shells, busy_shells).values():
+            leader = min(roots, key=lambda process: (process.pid != process.group, process.started, process.pid))
+            argv = processes.arguments(leader.pid)
+            if not argv:
+                continue
+            environment = processes.environment(leader.pid)
+            difference = {
+                name: value
+                for name, value in environment.items()
+                if self._base.get(name) != value and name not in _SYSTEM_VARIABLES and not name.startswith("BASH_FUNC_")
+            }
+            task = Task(self.new_number(), argv, processes.working_directory(leader.pid), difference, "ask")
+            task.pid, task.process_started = leader.pid, leader.started
+            task.log = processes.output_file(leader.pid)
+            self._add(task)
+            new.append(task)
+        return new
+
+    def _unknown_roots(
+        self, found: dict[int, processes.Process], idle: set[int], busy: set[int]
+    ) -> dict[int, list[processes.Process]]:
+        """Top processes that belong to no task and no foreground command, by process group."""
+        known = {task.pid for task in self.running()}
+        known_groups = {found[pid].group for pid in known if pid in found}
+        own = os.getpid()
+        roots: dict[int, list[processes.Process]] = {}
+        for process in found.values():
+            if process.pid in known or process.pid in idle or process.pid in busy:
+                continue
+            if process.group not in known_groups and (process.parent in (own, 0) or process.parent in idle):
+                roots.setdefault(process.group, []).append(process)
+        return roots
+
+    def reaped(self, pid: int, status: int) -> None:
+        for task in self.running():
+            if task.pid == pid:
+                if task.shell is not None:
+                    task.shell.reaped(status)
+                else:
+                    self._finish(task, exit_code_of(status))
+
+    def stop(self, task: Task, on_stopped: Callable[[], None], grace: float = STOP_GRACE_S) -> None:
+        """SIGTERM to all of it, SIGKILL after ``grace`` seconds."""
+        if task.state != "running":
+            on_stopped()
+            return
+        task.on_stopped.append(on_stopped)
+        self.signal(task, signal.SIGTERM)
+
+        def kill() -> None:
+            if task.state == "running":
+                self.signal(task, signal.SIGKILL)
+                self._loop.call_later(0.2, lambda: self._settle(task))
+
+        self._loop.call_later(grace, kill)
+
+    def signal(self, task: Task, number: int) -> None:
+        members = processes.tree(task.pid, processes.scan())
+        if task.shell is not None and number == signal.SIGTERM:
+            # An interactive bash ignores SIGTERM and ends by itself once its command has.
+            members = [pid for pid in members if pid != task.pid] or members
+        for pid in members:
+            processes.send_signal(pid, number)
+
+    def shell_ended(self, task: Task, code: int) -> None:
+        """The command that held a shell is over."""
+        self._finish(task, code)
+        if task.shell is not None:
+            task.shell.close()
+            task.shell = None
+        if task.writer is not None:
+            task.writer.close()
+
+    def mark_lost(self) -> None:
+        """Everything was killed."""
+        for task in self.running():
+            task.state = "lost"
+            if task.shell is not None:
+                task.shell.close()
+                task.shell = None
+            self._finished(task)
+
+    def output(self, task: Task, size: int) -> bytes:
+        return tail(task.log, size) if task.log else b""
+
+    def _add(self, task: Task) -> None:
+        self._tasks[task.number] = task
+        finished = [number for number, each in self._tasks.items() if each.state != "running"]
+        for number in finished[:-_FINISHED_KEPT]:
+            del self._tasks[number]
+        self._watch()
+
+    def _identify(self, task: Task) -> None:
+        process = processes.read_process(task.pid)
+        task.process_started = process.started if process else 0
+
+    def _pump(self, task: Task, descriptor: int) -> None:
+        try:
+            data = os.read(descriptor, 1 << 18)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if data and task.writer is not None:
+            task.writer.write(data)
+        elif not data:
+            self._loop.remove_reader(descriptor)
+            os.close(descriptor)
+            if task.writer is not None:
+                task.writer.close()
+
+    def _watch(self) -> None:
+        """Processes that are not the guest's children end without telling it."""
+        if self._looking or not any(task.writer is None for task in self.running()):
+            return
+        self._looking = True
+
+        def look() -> None:
+            self._looking = False
+            for task in self.running():
+                self._settle(task)
+            self._watch()
+
+        self._loop.call_later(_LOOK_S, look)
+
+    def _settle(self, task: Task) -> None:
+        if task.state != "running" or task.writer is not None:
+            return
+        process = processes.read_process(task.pid)
+        if process is None or process.started != task.process_started or process.state in "ZX":
+            self._finish(task, None)
+
+    def _finish(self, task: Task, code: int | None) -> None:
+        if task.state == "running":
+            task.state, task.exit_code = "exited", code
+            self._finished(task)
+
+    def _finished(self, task: Task) -> None:
+        for told in task.on_stopped:
+            told()
+        task.on_stopped.clear()
+        self._on_ended(task)

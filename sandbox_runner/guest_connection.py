@@ -1,0 +1,418 @@
+"""The host's end of a guest agent's control socket, and the command line that starts one.
+
+What the guest says is untrusted: every frame is size-capped and checked before it becomes a word of
+``agent.sandbox``; one that is wrong ends the connection with a named error, never with memory or patience spent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from agent.sandbox import BackgroundTask, CommandResult, OutputListener, SandboxError, SandboxLost
+
+GUEST_FOLDER = Path(__file__).parent / "guest"
+PROTOCOL = 1
+MAX_FRAME = 2 << 20
+ANSWER_SECONDS = 30.0
+"""Time for every answer but that of a command."""
+
+_MAX_NOTES = 1000
+
+
+class GuestProtocolError(SandboxLost):
+    """The guest broke the protocol; its connection was closed and its sandbox must be dismantled."""
+
+
+class GuestRefused(SandboxError):
+    """The guest would not do it; ``code`` says why in a word."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def guest_arguments(
+    python: str,
+    fd: int,
+    *,
+    folder: str = str(GUEST_FOLDER),
+    workspace: str | None = None,
+    processes: int | None = None,
+) -> list[str]:
+    """argv of the guest. ``python`` (≥ 3.9), ``folder`` (the guest's own) and ``workspace`` are paths where it runs."""
+    arguments = [python, "-I", "-S", "-B", f"{folder}/__main__.py", "--fd", str(fd)]
+    if workspace is not None:
+        arguments += ["--workspace", workspace]
+    if processes is not None:
+        arguments += ["--processes", str(processes)]
+    return arguments
+
+
+class _Said(BaseModel):
+    """Base of all that a guest says: exact types, no surprises in size."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
+
+
+Model = TypeVar("Model", bound=_Said)
+
+_Text = Annotated[str, Field(max_length=MAX_FRAME)]
+_Name = Annotated[str, Field(max_length=256)]
+_FilePath = Annotated[str, Field(max_length=8192)]
+_Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+_Notes = Annotated[tuple[Annotated[str, Field(max_length=8192)], ...], Field(max_length=_MAX_NOTES, strict=False)]
+_Count = Annotated[int, Field(ge=0, lt=1 << 53)]
+
+
+class _Result(_Said):
+    call_id: _Name
+    status: Literal["exited", "running", "interrupted"]
+    exit_code: int | None
+    output: _Text
+    omitted_bytes: _Count
+    duration_ms: _Count
+    terminal: _Name
+    cwd: _FilePath
+    task: _Count | None
+    state_digest: _Digest | None
+    notes: _Notes
+
+
+class _Task(_Said):
+    task: _Count
+    argv: Annotated[tuple[Annotated[str, Field(max_length=1 << 18)], ...], Field(max_length=8192, strict=False)]
+    cwd: _FilePath
+    state: Literal["running", "exited", "lost"]
+    exit_code: int | None
+    log: _FilePath
+    policy: Literal["restart", "ask", "never"]
+    starts: _Count
+    started_at: float
+
+
+class _Unknown(_Said):
+    unknown: Literal[True]
+
+
+class _Tasks(_Said):
+    tasks: Annotated[list[_Task], Field(max_length=100_000)]
+
+
+class _OneTask(_Said):
+    task: _Task
+
+
+class _Output(_Said):
+    output: _Text
+
+
+class _Interrupted(_Said):
+    interrupted: bool
+
+
+class GuestHello(_Said):
+    """Who answers on the other end."""
+
+    protocol: int
+    pid: int
+    python: _Name
+    workspace: _FilePath
+
+
+class Restored(_Said):
+    """What a guest came up from. ``digest`` is None where there was no usable state."""
+
+    digest: _Digest | None
+    terminals: Annotated[tuple[_Name, ...], Field(max_length=64, strict=False)]
+    notes: _Notes
+
+
+class Captured(_Said):
+    """``digest`` is None where a terminal is busy (the last publication stands) or nothing could be written."""
+
+    digest: _Digest | None
+    notes: _Notes
+
+
+class _Refusal(_Said):
+    code: _Name
+    message: _Text
+
+
+class _Answer(_Said):
+    id: int
+    ok: bool
+    result: dict[str, Any] | None = None
+    error: _Refusal | None = None
+
+
+class _OutputEvent(_Said):
+    event: Literal["output"]
+    call_id: _Name
+    data: _Text
+
+
+class _TaskEndedEvent(_Said):
+    event: Literal["task_ended"]
+    task: _Task
+
+
+class _StateEvent(_Said):
+    event: Literal["state"]
+    digest: _Digest | None
+
+
+_EVENT: TypeAdapter[_OutputEvent | _TaskEndedEvent | _StateEvent] = TypeAdapter(
+    Annotated[_OutputEvent | _TaskEndedEvent | _StateEvent, Field(discriminator="event")]
+)
+_RESULT: TypeAdapter[_Result | _Unknown] = TypeAdapter(_Result | _Unknown)
+
+
+def _task(said: _Task) -> BackgroundTask:
+    return BackgroundTask(**said.model_dump())
+
+
+def _command_result(said: _Result) -> CommandResult:
+    return CommandResult(**said.model_dump())
+
+
+class GuestConnection:
+    """One guest. All methods may be called at once; all raise SandboxLost when the connection ends under them.
+
+    ``on_task_ended`` and ``on_state`` (the digest of a state file written outside a command) are called in the event
+    loop and must not block.
+    """
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        *,
+        on_task_ended: Callable[[BackgroundTask], None] | None = None,
+        on_state: Callable[[str | None], None] | None = None,
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._on_task_ended = on_task_ended
+        self._on_state = on_state
+        self._pending: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._listeners: dict[str, OutputListener] = {}
+        self._last_id = 0
+        self._lost: SandboxLost | None = None
+        self._reading = asyncio.get_running_loop().create_task(self._read())
+
+    @classmethod
+    async def over(
+        cls,
+        sock: socket.socket,
+        *,
+        on_task_ended: Callable[[BackgroundTask], None] | None = None,
+        on_state: Callable[[str | None], None] | None = None,
+    ) -> GuestConnection:
+        """Over a connected unix socket, which it owns from then on."""
+        reader, writer = await asyncio.open_unix_connection(sock=sock, limit=MAX_FRAME)
+        return cls(reader, writer, on_task_ended=on_task_ended, on_state=on_state)
+
+    @property
+    def lost(self) -> SandboxLost | None:
+        """Why the connection ended; None while it lives."""
+        return self._lost
+
+    async def hello(self) -> GuestHello:
+        """Raises GuestProtocolError for a guest of another protocol version."""
+        hello = self._checked(GuestHello, await self._ask("hello"))
+        if hello.protocol != PROTOCOL:
+            raise self._fail(f"the guest speaks protocol {hello.protocol}, this host {PROTOCOL}")
+        return hello
+
+    async def restore(self) -> Restored:
+        """Bring terminals and tasks back from the volume. Once, before any command."""
+        return self._checked(Restored, await self._ask("restore"))
+
+    async def run(
+        self,
+        call_id: str,
+        command: str,
+        *,
+        terminal: str = "main",
+        timeout: float,  # noqa: ASYNC109 - the guest's, not ours
+        background: bool = False,
+        output_bytes: int = 1 << 20,
+        on_output: OutputListener | None = None,
+    ) -> CommandResult:
+        """See ``agent.sandbox.Sandbox.run``; ``timeout`` in seconds, counted from when the terminal is free."""
+        if on_output is not None:
+            self._listeners[call_id] = on_output
+        try:
+            answer = await self._ask(
+                "run",
+                within=None,
+                call_id=call_id,
+                command=command,
+                terminal=terminal,
+                timeout_s=timeout,
+                background=background,
+                output_bytes=output_bytes,
+            )
+        finally:
+            self._listeners.pop(call_id, None)
+        result = self._checked(_Result, answer)
+        if result.call_id != call_id:
+            raise self._fail("the guest answered with the result of another call")
+        return _command_result(result)
+
+    async def result(self, call_id: str) -> CommandResult | None:
+        """Wait for a command's result; None: this guest does not know it."""
+        try:
+            said = _RESULT.validate_python(await self._ask("result", within=None, call_id=call_id))
+        except ValidationError as error:
+            raise self._fail(_brief(error)) from None
+        return None if isinstance(said, _Unknown) else _command_result(said)
+
+    async def interrupt(self, terminal: str = "main") -> bool:
+        """SIGINT to what runs in the foreground, SIGKILL after two seconds; False: nothing ran there."""
+        return self._checked(_Interrupted, await self._ask("interrupt", terminal=terminal)).interrupted
+
+    async def tasks(self) -> list[BackgroundTask]:
+        return [_task(said) for said in self._checked(_Tasks, await self._ask("tasks")).tasks]
+
+    async def task_output(self, task: int, tail_bytes: int = 8192) -> str:
+        return self._checked(_Output, await self._ask("task_output", task=task, tail_bytes=tail_bytes)).output
+
+    async def stop_task(self, task: int, *, grace: float = 5.0) -> BackgroundTask:
+        """SIGTERM, SIGKILL after ``grace`` seconds; returns once it has ended."""
+        answer = await self._ask("task_stop", within=grace + ANSWER_SECONDS, task=task, grace_s=grace)
+        return _task(self._checked(_OneTask, answer).task)
+
+    async def capture(self) -> Captured:
+        """Publish process state now."""
+        return self._checked(Captured, await self._ask("capture"))
+
+    async def shutdown(self, *, grace: float = 2.0) -> Captured:
+        """End tasks gently, publish a last time, end everything. The connection is closed after."""
+        answer = await self._ask("shutdown", within=grace + ANSWER_SECONDS, grace_s=grace)
+        captured = self._checked(Captured, answer)
+        await self.close()
+        return captured
+
+    async def close(self) -> None:
+        """Hang up; the guest then ends, and all in its sandbox with it."""
+        if self._lost is None:
+            self._end(SandboxLost("the connection to the sandbox was closed"))
+        self._reading.cancel()
+        with suppress(asyncio.CancelledError, Exception):
+            await self._reading
+        with suppress(OSError):
+            await self._writer.wait_closed()
+
+    async def _ask(self, operation: str, *, within: float | None = ANSWER_SECONDS, **fields: object) -> dict[str, Any]:
+        if self._lost is not None:
+            raise SandboxLost(str(self._lost)) from self._lost
+        self._last_id += 1
+        number = self._last_id
+        line = json.dumps({"id": number, "op": operation, **fields}, separators=(",", ":")).encode() + b"\n"
+        if len(line) > MAX_FRAME:
+            raise SandboxError(f"the request is larger than {MAX_FRAME} bytes; put its content into a file instead")
+        answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._pending[number] = answer
+        try:
+            self._writer.write(line)
+            await self._writer.drain()
+            async with asyncio.timeout(within):
+                return await asyncio.shield(answer)
+        except TimeoutError:
+            raise self._fail(f"no answer to {operation} within {within:g} s") from None
+        except OSError as error:
+            raise self._end(SandboxLost(f"the sandbox cannot be reached: {error}")) from error
+        finally:
+            # A caller that gave up leaves the number known, so that a late answer is not taken for a forged one.
+            if answer.done():
+                self._pending.pop(number, None)
+
+    def _checked(self, model: type[Model], answer: dict[str, Any]) -> Model:
+        try:
+            return model.model_validate(answer)
+        except ValidationError as error:
+            raise self._fail(_brief(error)) from None
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                line = await self._reader.readline()
+                if not line.endswith(b"\n"):
+                    self._end(SandboxLost("the sandbox ended"))
+                    return
+                self._take(line)
+                if self._lost is not None:
+                    return
+        except ValueError:
+            self._fail(f"the guest sent a frame of more than {MAX_FRAME} bytes")
+        except OSError as error:
+            self._end(SandboxLost(f"the connection to the sandbox broke: {error}"))
+
+    def _take(self, line: bytes) -> None:
+        try:
+            frame = json.loads(line)
+        except (ValueError, RecursionError):
+            self._fail("the guest sent a frame that is not JSON")
+            return
+        try:
+            if isinstance(frame, dict) and "event" in frame:
+                self._take_event(frame)
+            else:
+                self._take_answer(_Answer.model_validate(frame))
+        except ValidationError as error:
+            self._fail(_brief(error))
+
+    def _take_answer(self, answer: _Answer) -> None:
+        waiting = self._pending.pop(answer.id, None)
+        if waiting is None:
+            self._fail(f"the guest answered a question that was not asked ({answer.id})")
+        elif waiting.done():
+            return
+        elif answer.ok and answer.result is not None:
+            waiting.set_result(answer.result)
+        elif not answer.ok and answer.error is not None:
+            waiting.set_exception(GuestRefused(answer.error.code, answer.error.message))
+        else:
+            self._pending[answer.id] = waiting
+            self._fail("the guest sent an answer without content")
+
+    def _take_event(self, frame: dict[str, Any]) -> None:
+        event = _EVENT.validate_python(frame)
+        if isinstance(event, _OutputEvent):
+            listener = self._listeners.get(event.call_id)
+            if listener is not None:
+                listener(event.data)
+        elif isinstance(event, _TaskEndedEvent):
+            if self._on_task_ended is not None:
+                self._on_task_ended(_task(event.task))
+        elif self._on_state is not None:
+            self._on_state(event.digest)
+
+    def _fail(self, reason: str) -> SandboxLost:
+        return self._end(GuestProtocolError(f"the sandbox was given up: {reason}"))
+
+    def _end(self, error: SandboxLost) -> SandboxLost:
+        if self._lost is None:
+            self._lost = error
+            self._writer.close()
+            pending, self._pending = self._pending, {}
+            for waiting in pending.values():
+                if not waiting.done():
+                    waiting.set_exception(error)
+                    waiting.exception()  # a caller that has gone is not reported as an error of ours
+        return self._lost
+
+
+def _brief(error: ValidationError) -> str:
+    first = error.errors(include_input=False, include_url=False)[0]
+    return f"the guest's frame is wrong at {'.'.join(map(str, first['loc']))[:100]}: {first['msg'][:200]}"

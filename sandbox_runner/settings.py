@@ -1,0 +1,52 @@
+"""Settings of the sandbox and of what may leave it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from workspace_store.section import PositiveFloat, PositiveInt, Secret, Section, SettingsPath
+
+
+class SandboxSettings(Section):
+    """``[sandbox]``: where commands run, and within which limits."""
+
+    backend: Literal["auto", "bubblewrap", "docker", "podman", "gvisor"] = "auto"
+    """What isolates commands; `auto` takes the strongest that works here, and none is ever replaced by the host."""
+    idle_seconds: PositiveFloat = 300
+    """How long a sandbox stays warm after its last turn, in seconds."""
+    max_awake_seconds: PositiveFloat = 28800
+    """How long a background task that asked for it may keep a sandbox awake, in seconds."""
+    memory_mb: PositiveInt = 1024
+    """Memory of one sandbox, in MB."""
+    processes: PositiveInt = 256
+    """Processes and threads that one sandbox may have at once."""
+    cpus: PositiveFloat = 1.0
+    """Processors that one sandbox may use."""
+    disk_mb: PositiveInt = 2048
+    """Size of one volume, in MB."""
+    command_timeout_seconds: PositiveFloat = 120
+    """When a command that still runs becomes a background task, in seconds."""
+
+
+class EgressCredential(Section):
+    """One entry of ``egress.credentials``: a secret that the egress proxy adds outside the sandbox."""
+
+    host: str
+    header: str = "Authorization"
+    value: Secret = ""
+    value_file: SettingsPath = None
+    methods: tuple[str, ...] = ("GET", "HEAD")
+    paths: tuple[str, ...] = ("/",)
+
+
+class EgressSettings(Section):
+    """``[egress]``: what a sandbox may reach."""
+
+    allow: tuple[str, ...] = ()
+    """Hosts that a sandbox may reach without asking."""
+    allow_private: tuple[str, ...] = ()
+    """Hosts that may resolve to private addresses, such as a package mirror of one's own."""
+    credentials: tuple[EgressCredential, ...] = Field(default=(), repr=False)
+    """Secrets that the proxy adds: tables `{host, header, value or value_file, methods, paths}`."""

@@ -1,0 +1,82 @@
+"""Databases and Redis as the tests need them: real ones, a fresh one a test."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.servers import NotHere, PostgreSQL, Valkey
+from workspace_store import schema
+from workspace_store.database import Database
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PostgreSQL]:
+    """A PostgreSQL server; skips where there is none."""
+    try:
+        server = PostgreSQL()
+    except NotHere as reason:
+        pytest.skip(str(reason))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def postgresql_template(postgresql: PostgreSQL) -> str:
+    postgresql.admin("CREATE DATABASE migrated")
+    schema.upgrade(postgresql.url("migrated"))
+    return "migrated"
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("template") / "migrated.db"
+    schema.upgrade(f"sqlite:///{path}")
+    return path
+
+
+@pytest.fixture
+def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
+    """A migrated SQLite database."""
+    path = tmp_path / "nightporter.db"
+    shutil.copy(sqlite_template, path)
+    return f"sqlite:///{path}"
+
+
+@pytest.fixture
+def postgresql_url(postgresql: PostgreSQL, postgresql_template: str) -> Iterator[str]:
+    """A migrated PostgreSQL database."""
+    url = postgresql.create(postgresql_template)
+    yield url
+    postgresql.drop(url)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest) -> str:
+    """A migrated database, once of each kind."""
+    url: str = request.getfixturevalue(f"{request.param}_url")
+    return url
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    found = Database(database_url)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def sqlite(sqlite_url: str) -> Iterator[Database]:
+    found = Database(sqlite_url)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def valkey(tmp_path: Path) -> Iterator[Valkey]:
+    server = Valkey(tmp_path / "valkey")
+    yield server
+    server.stop()

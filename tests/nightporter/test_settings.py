@@ -1,0 +1,136 @@
+"""Settings: the file, the environment over it, and one sentence for each thing that is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nightporter.errors import ConfigurationError
+from nightporter.settings import Settings, load, variables
+from workspace_store.section import Address
+
+
+def read(home: Path, toml: str = "", **environment: str) -> Settings:
+    (home / "nightporter.toml").write_text(toml, "utf-8")
+    return load({"NIGHTPORTER_HOME": str(home), "PATH": "/bin", **environment})
+
+
+def test_defaults_need_no_file(tmp_path: Path) -> None:
+    settings = load({"NIGHTPORTER_HOME": str(tmp_path / "new")})
+    assert settings.database_url == f"sqlite:///{tmp_path}/new/nightporter.db"
+    assert settings.volumes_url == f"file://{tmp_path}/new/volumes"
+    assert settings.http.listen == Address("127.0.0.1", 8787)
+    assert settings.email.listen == Address("127.0.0.1", 8025)
+    assert settings.runner.concurrency == 64
+    assert settings.sandbox.idle_seconds == 300
+
+
+def test_environment_goes_before_the_file(tmp_path: Path) -> None:
+    settings = read(
+        tmp_path,
+        'redis_url = "redis://a:1"\n[http]\nlisten = "127.0.0.1:1"\ntoken = "from-file"\n[sandbox]\nmemory_mb = 7',
+        NIGHTPORTER_HTTP__LISTEN="[::1]:99",
+        NIGHTPORTER_REDIS_URL="redis://b:2",
+    )
+    assert settings.http.listen == Address("::1", 99)
+    assert str(settings.http.listen) == "[::1]:99"
+    assert (settings.redis_url, settings.http.token, settings.sandbox.memory_mb) == ("redis://b:2", "from-file", 7)
+
+
+@pytest.mark.parametrize("written", ['["email:ann@Example.org", "slack:T1/U1"]', "email:ann@EXAMPLE.org, slack:T1/U1,"])
+def test_a_list_in_the_environment(tmp_path: Path, written: str) -> None:
+    settings = read(tmp_path, NIGHTPORTER_ACCESS__ADMINS=written)
+    assert settings.access.admins == ("email:ann@example.org", "slack:T1/U1")
+    assert settings.access.admin_identities()[1] == ("slack", "T1", "U1")
+
+
+def test_fallbacks_are_names_or_tables(tmp_path: Path) -> None:
+    settings = read(tmp_path, '[engine]\nfallbacks = ["a:b", {model = "c:d", base_url = "http://127.0.0.1:1/v1"}]')
+    assert [(f.model, f.base_url) for f in settings.engine.fallbacks] == [("a:b", ""), ("c:d", "http://127.0.0.1:1/v1")]
+
+
+def test_a_secret_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("s3cret\n")
+    settings = read(tmp_path, '[engine]\napi_key_file = "key"')
+    assert settings.engine.api_key == "s3cret"
+    assert "s3cret" not in repr(settings)
+
+
+def test_a_secret_in_the_environment_replaces_the_file_named_in_the_toml(tmp_path: Path) -> None:
+    assert read(tmp_path, '[http]\ntoken_file = "gone"', NIGHTPORTER_HTTP__TOKEN="t").http.token == "t"
+
+
+WRONG = {
+    "[http]\nlisen = 1": "http.lisen in {file} is not a setting; did you mean http.listen?",
+    "[htpp]\nlisten = 1": "htpp in {file} is not a setting; did you mean http?",
+    "listen = 1": "listen in {file} is not a setting; did you mean http.listen?",
+    "zzz = 1": "zzz in {file} is not a setting; docs/reference/settings.md lists all that can be set.",
+    "[http]\nlisten = 'foo'": "http.listen (from {file}): 'foo' is not host:port; write for example 127.0.0.1:8787.",
+    "[http]\nlisten = 'a:65536'": "http.listen (from {file}): 'a:65536' is not host:port; write for example"
+    " 127.0.0.1:8787.",
+    "http = 3": "http (from {file}): has to be a table, [http].",
+    "[runner]\nconcurrency = 0": "runner.concurrency (from {file}): has to be greater than 0.",
+    "[sandbox]\ncpus = nan": "sandbox.cpus (from {file}): has to be a finite number.",
+    "[access]\npolicy = 'all'": "access.policy (from {file}): has to be 'pairing', 'allowlist' or 'open'.",
+    "[access]\nadmins = ['ann']": "access.admins.0 (from {file}): 'ann' names nobody; write email:ann@example.org,"
+    " slack:T1/U1 (team and user) or telegram:42.",
+    "[email]\ntls_key = 'k'": "email (from {file}): tls_certificate and tls_key belong together; set both or none.",
+    "[email]\nrelay = 'http://x'": "email.relay (from {file}): it is not a URL of the right kind; it has to start with"
+    " smtp:// or smtps://.",
+    "[http]\ntoken = 'a'\ntoken_file = 'b'": "http (from {file}): both token and token_file are set; keep one of them.",
+    "[http]\ntoken_file = 'no'": "http (from {file}): token_file names {home}/no, which cannot be read (No such file or"
+    " directory); correct the path or its rights.",
+    "home = '/'": "{file} sets home, which only the environment variable NIGHTPORTER_HOME can; take the line out.",
+}
+
+
+@pytest.mark.parametrize("toml", WRONG)
+def test_what_is_wrong_in_the_file_is_one_sentence(tmp_path: Path, toml: str) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        read(tmp_path, toml)
+    assert str(error.value) == WRONG[toml].format(file=tmp_path / "nightporter.toml", home=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("variable", "said"),
+    [
+        ("NIGHTPORTER_HTTP__LISEN", "did you mean NIGHTPORTER_HTTP__LISTEN?"),
+        ("NIGHTPORTER_DATABASEURL", "did you mean NIGHTPORTER_DATABASE_URL?"),
+        ("NIGHTPORTER_HTTP_LISTEN", "did you mean NIGHTPORTER_HTTP__LISTEN?"),
+        ("NIGHTPORTER_Q", "docs/reference/settings.md lists all that can be set."),
+    ],
+)
+def test_an_unknown_variable_is_an_error(tmp_path: Path, variable: str, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"^The environment variable {variable} sets nothing; ") as error:
+        read(tmp_path, **{variable: "1"})
+    assert str(error.value).endswith(said)
+
+
+def test_a_bad_value_names_the_variable_it_came_from(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        read(tmp_path, NIGHTPORTER_RUNNER__CONCURRENCY="many")
+    assert str(error.value) == "runner.concurrency (from NIGHTPORTER_RUNNER__CONCURRENCY): has to be a valid integer."
+
+
+def test_everything_wrong_is_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        read(tmp_path, "[http]\nlisten = 'x'\nx = 1", NIGHTPORTER_NO="1")
+    assert len(error.value.sentences) == 3
+
+
+def test_a_home_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("")
+    with pytest.raises(ConfigurationError, match="is not a folder; set NIGHTPORTER_HOME"):
+        load({"NIGHTPORTER_HOME": str(tmp_path / "f")})
+
+
+def test_a_file_that_is_not_toml(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"is not valid TOML: .*line 1"):
+        read(tmp_path, "listen: 1")
+
+
+def test_every_setting_has_a_variable_that_is_accepted(tmp_path: Path) -> None:
+    names = variables()
+    assert names["NIGHTPORTER_EMAIL__MAX_BYTES"] == ("email", "max_bytes")
+    assert len(names) > 50

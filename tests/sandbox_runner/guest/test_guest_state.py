@@ -1,0 +1,245 @@
+"""Process state: what comes back after the guest was killed, and what is never written down."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import pytest
+
+SETUP = r"""
+cd "$HOME/a b"; umask 027
+export EXPORTED=$'line1\nline2 "q" $x `y` \\ \'z\'' UNICODE=é漢 EMPTY=
+plain='not exported'; integer_text=007; bytes=$'\377\001x'
+declare -a indexed=(1 "two 2" [5]=$'t\tx\n'); declare -A assoc=([k]='v 1' ['k 2 ]"']='$HOME' [é]=$'a\nb')
+declare -i number=5; declare -r fixed='a; b'; declare -u upper=abc; target=t; declare -n ref=target; declare -x declared
+declare -ar fixed_list=(a 'b c')
+greet() { echo "hi $1"; cat <<END
+  body $EXPORTED }
+END
+}; export -f greet
+private_one() ( echo sub ); matcher() { [[ $1 == +(x) ]]; } 2>/dev/null
+shopt -s globstar extglob; shopt -u sourcepath; set -o noclobber -o pipefail -u; set +o braceexpand
+alias ll='ls -la "x y"' q="it's"; trap 'echo "bye $x"' USR1; trap '' USR2; unset LANG
+pushd / >/dev/null; popd >/dev/null; ulimit -S -n 77
+"""
+LOOK = r"""
+declare -p EXPORTED UNICODE EMPTY plain integer_text bytes indexed assoc number fixed upper target
+declare -p ref declared fixed_list
+declare -f; declare -Fx; alias; trap -p; umask; pwd; shopt -p; set +o; ulimit -S -n; echo "${LANG-unset}"
+greet you; sh -c 'echo "$EXPORTED$UNICODE"'; bash -c 'greet inner'
+"""
+
+
+@pytest.fixture
+async def prepared(house: Any) -> Any:
+    (house.home / "a b").mkdir()
+    guest = await house.wake()
+    result = await guest.run(SETUP.replace("; declare -x declared", "") + "\nexport declared")
+    assert result.exit_code == 0, result.output
+    return guest
+
+
+async def test_everything_a_shell_holds_survives_the_sandbox(house: Any, prepared: Any) -> None:
+    before = await prepared.output(LOOK)
+    await prepared.kill()
+    woken = await house.wake()
+    assert woken.restored.notes == ()
+    assert await woken.output(LOOK) == before
+
+
+async def test_nothing_is_written_when_nothing_changed(house: Any, prepared: Any) -> None:
+    await prepared.run("true")
+    before = house.state_path.stat()
+    result = await prepared.run("true")
+    assert house.state_path.stat().st_ino == before.st_ino
+    assert result.state_digest == hashlib.sha256(house.state_path.read_bytes()).hexdigest()
+    assert (await prepared.connection.capture()).digest == result.state_digest
+
+
+async def test_a_wake_reports_the_digest_it_came_from(house: Any, guest: Any) -> None:
+    result = await guest.run("export a=1")
+    await guest.kill()
+    woken = await house.wake()
+    assert woken.restored.digest == result.state_digest
+    assert woken.restored.terminals == ("main",)
+
+
+async def test_terminals_come_back_apart_with_their_history(house: Any, guest: Any) -> None:
+    await guest.run("x=1; cd /usr", terminal="one")
+    await guest.run("x=2; cd /etc", terminal="two")
+    await guest.kill()
+    woken = await house.wake()
+    assert (
+        await woken.output("echo $x $PWD; history", terminal="one")
+        == "1 /usr\n    1  x=1; cd /usr\n    2  echo $x $PWD; history\n"
+    )
+    assert await woken.output("echo $x $PWD", terminal="two") == "2 /etc\n"
+
+
+async def test_a_deleted_folder_falls_back_and_is_told(house: Any, guest: Any) -> None:
+    await guest.run("mkdir gone; cd gone; x=1")
+    await guest.kill()
+    (house.workspace / "gone").rmdir()
+    woken = await house.wake()
+    assert any("gone" in note for note in woken.restored.notes)
+    assert await woken.output("echo $x; pwd") == f"1\n{house.workspace}\n"
+
+
+async def test_the_state_is_readable_and_ordered(house: Any, guest: Any) -> None:
+    await guest.run("b=2; a=1")
+    state = house.state()
+    assert state["version"] == 1
+    assert list(state["terminals"]["main"]["variables"]) == ["OLDPWD", "a", "b"]
+    assert state["terminals"]["main"]["variables"]["a"] == {"flags": "", "value": "1"}
+
+
+SECRETS = {
+    "GITHUB_TOKEN": "anything",
+    "DB_PASSWORD": "hunter2",
+    "OPENAI_API_KEY": "x",
+    "PGPASSWORD": "x",
+    "innocent": "AKIAABCDEFGHIJKLMNOP",
+    "classic": "ghp_0123456789abcdefghijABCDEFGHIJ012345",
+    "model": "sk-proj-abcdefghijklmnopqrstuvwxyz",
+    "chat": "xoxb-123456789012-abcdefghijkl",
+    "web": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.c2lnbmF0dXJl",
+    "pem": "-----BEGIN RSA PRIVATE KEY-----\nabc",
+    "url": "postgresql://user:pa55@db/x",
+}
+
+
+async def test_secrets_are_withheld_and_named_once(house: Any, guest: Any) -> None:
+    lines = [f"export {name}='{value}'" for name, value in SECRETS.items()]
+    lines += [
+        "list=(a ghp_0123456789abcdefghijABCDEFGHIJ012345)",
+        "login() { curl -H 'Authorization: Bearer abcdef'; }",
+        "alias go='deploy --password s3cret'",
+        "KEYBOARD=us TOKENIZERS_PARALLELISM=false PRIMARY=1",
+    ]
+    result = await guest.run("\n".join(lines))
+    for name in (*SECRETS, "list", "function login", "alias go", "a command in the history"):
+        assert f"not kept: {name}" in result.notes
+    text = house.state_path.read_text()
+    for secret in (*SECRETS.values(), "Bearer", "s3cret"):
+        assert secret in ("anything", "x") or secret.split("\n")[0] not in text
+    assert {"KEYBOARD", "TOKENIZERS_PARALLELISM", "PRIMARY"} <= set(house.state()["terminals"]["main"]["variables"])
+    assert (await guest.run("true")).notes == ()
+    assert await guest.output("echo $DB_PASSWORD") == "hunter2\n"
+    await guest.kill()
+    woken = await house.wake()
+    assert any("DB_PASSWORD was not kept" in note for note in woken.restored.notes)
+    assert await woken.output("echo [$DB_PASSWORD]") == "[]\n"
+
+
+async def test_a_replaced_shell_still_has_its_secrets_in_a_living_sandbox(guest: Any) -> None:
+    await guest.run("export API_KEY=abc")
+    await guest.run("exit")
+    assert await guest.output("echo $API_KEY") == "abc\n"
+
+
+@pytest.mark.parametrize(
+    ("damage", "why"),
+    [
+        (lambda data: data[: len(data) // 2], "not whole JSON"),
+        (lambda data: b"", "not whole JSON"),
+        (lambda data: b"\xff\xfe" + data, "not whole JSON"),
+        (lambda data: b"[" * 100_000, "not whole JSON"),
+        (lambda data: b"[]", "not a JSON object"),
+        (lambda data: data.replace(b'"version": 1', b'"version": 99'), "its version is '99'"),
+        (lambda data: data + b" " * (300 << 10), "larger than"),
+    ],
+)
+async def test_a_damaged_state_falls_back_to_the_wake_before(house: Any, guest: Any, damage: Any, why: str) -> None:
+    await guest.run("x=old; cd /usr")
+    await guest.kill()
+    second = await house.wake()
+    await second.run("x=new")
+    await second.kill()
+    house.state_path.write_bytes(damage(house.state_path.read_bytes()))
+    woken = await house.wake()
+    assert any(why in note for note in woken.restored.notes)
+    assert await woken.output("echo $x $PWD") == "old /usr\n"
+
+
+async def test_a_state_that_is_no_file_is_refused(house: Any) -> None:
+    house.state_path.parent.mkdir()
+    house.state_path.symlink_to("/etc/passwd")
+    woken = await house.wake()
+    assert woken.restored.digest is None
+    assert woken.restored.notes
+    assert (await woken.run("true")).state_digest is not None
+    assert not house.state_path.is_symlink()
+
+
+async def test_a_hostile_state_runs_nothing(house: Any, guest: Any) -> None:
+    await guest.run("x=1")
+    await guest.kill()
+    state = house.state()
+    evil = f"$(touch {house.home}/pwned)"
+    run = f"touch {house.home}/pwned"
+    main = state["terminals"]["main"]
+    main["variables"] = {
+        "fine": {"flags": "x", "value": evil},
+        "integer": {"flags": "i", "value": f"a[{evil}]"},
+        "reference": {"flags": "n", "value": f"a[{evil}]"},
+        "list": {"flags": "a", "value": {evil: "1"}},
+        "map": {"flags": "A", "value": {evil: evil, "'": "'"}},
+        f"x; {run}": {"flags": "", "value": ""},
+        "flags": {"flags": f"x {run};", "value": ""},
+        "wrong": 5,
+        "PATH": {"flags": "x", "value": 7},
+        "BASH_ENV": {"flags": "x", "value": run},
+    }
+    main["functions"] = {
+        "f": {"text": f"f () \n{{ \n    :\n}}; {run}", "exported": False},
+        "g": {"text": run, "exported": False},
+        f"h() {{ :; }}; {run}; x": {"text": "x () \n{ \n    :\n}", "exported": True},
+        "builtin": {"text": f"builtin () \n{{ \n    {run}\n}}", "exported": False},
+    }
+    main["aliases"] = {f"a=1; {run}": "x", "ok": f"'; {run}; '"}
+    main["traps"] = {f"USR1; {run}": "x", "USR2": f"'; {run}"}
+    main["options"] = {f"errexit; {run}": True, "noexec": True}
+    main["shopt"] = {f"extglob; {run}": True, "extdebug": "yes"}
+    main["umask"], main["cwd"], main["unset"] = f"022; {run}", f"../..; {run}", [f"x; {run}", 3]
+    main["history"], main["limits"] = [f"'; {run}", 4], {"nofile": "x", "bogus": 3}
+    state["terminals"]["../../etc"] = main
+    state["terminals"]["list"] = []
+    state["tasks"] = [
+        {"task": "1", "argv": ["sh"]},
+        {"task": 1, "argv": []},
+        7,
+        {"task": 2, "argv": ["/no/such program"], "policy": "restart", "log": "/etc/passwd", "cwd": 4},
+    ]
+    house.state_path.write_text(json.dumps(state))
+    woken = await house.wake()
+    assert await woken.output('echo fine; declare -F; echo "$fine"; printf \'%s\\n\' "${!map[@]}" | sort') == (
+        "fine\n" + f"{evil}\n" + "".join(sorted([f"{evil}\n", "'\n"]))
+    )
+    assert not (house.home / "pwned").exists()
+    assert len(woken.restored.notes) > 10
+
+
+async def test_a_state_that_grows_too_large_loses_its_largest_parts_by_name(house: Any, guest: Any) -> None:
+    lines = [f"v{number}=$(head -c 30000 /dev/zero | tr '\\0' x)" for number in range(12)]
+    result = await guest.run("\n".join([*lines, "small=1; huge=$(head -c 500000 /dev/zero | tr '\\0' y)"]))
+    assert house.state_path.stat().st_size <= 256 << 10
+    assert "not kept: huge (too large)" in result.notes
+    assert sum("(too large)" in note for note in result.notes) < 8
+    assert "small" in house.state()["terminals"]["main"]["variables"]
+
+
+async def test_a_shell_too_large_to_read_keeps_its_last_state(guest: Any) -> None:
+    await guest.run("x=1")
+    result = await guest.run("x=2; huge=$(head -c 9000000 /dev/zero | tr '\\0' y)")
+    assert result.exit_code is not None
+    assert any("too large to read" in note for note in result.notes)
+    assert await guest.output("unset huge; echo $x") == "2\n"
+
+
+async def test_a_volume_that_cannot_be_written_is_told(house: Any, guest: Any) -> None:
+    (house.home / ".nightporter").write_text("in the way")
+    result = await guest.run("echo fine")
+    assert (result.output, result.state_digest) == ("fine\n", None)
+    assert any("not saved" in note for note in result.notes)

@@ -1,0 +1,165 @@
+"""Background tasks: started, found, moved after a timeout, stopped, and brought back."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DOUBLE_FORK = r"""python3 -c '
+import os
+if os.fork(): os._exit(0)
+os.setsid()
+if os.fork(): os._exit(0)
+os.execlp("sleep", "sleep", "1005")'; sleep 0.2"""
+
+
+async def task_of(guest: Any, *words: str) -> Any:
+    return next(task for task in await guest.connection.tasks() if task.argv[-len(words) :] == words)
+
+
+async def test_a_background_command_is_a_task_at_once(guest: Any, house: Any) -> None:
+    await guest.run("cd /usr; export GREETING=hello SECRET_TOKEN=x")
+    result = await guest.run("echo $GREETING $PWD; sleep 60", background=True)
+    assert (result.status, result.exit_code, result.task) == ("running", None, 1)
+    task = await task_of(guest, "echo $GREETING $PWD; sleep 60")
+    assert (task.state, task.policy, task.starts, task.cwd) == ("running", "restart", 1, "/usr")
+    while await guest.connection.task_output(1) != "hello /usr\n":
+        await asyncio.sleep(0.01)
+    assert Path(task.log) == house.home / ".nightporter/tasks/1.log"
+    assert house.state()["tasks"][0]["environment"] == {"GREETING": "hello", "OLDPWD": str(house.workspace)}
+    stopped = await guest.connection.stop_task(1)
+    assert (stopped.state, stopped.exit_code) == ("exited", 143)
+    assert (await asyncio.wait_for(guest.ended_tasks.get(), 5)).task == 1
+
+
+async def test_a_task_that_ends_leaves_the_state(guest: Any, house: Any) -> None:
+    await guest.run("exit 3", background=True)
+    ended = await asyncio.wait_for(guest.ended_tasks.get(), 5)
+    assert (ended.state, ended.exit_code) == ("exited", 3)
+    await guest.connection.capture()
+    assert house.state()["tasks"] == []
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("sleep 1000 &", ("sleep", "1000")),
+        ("nohup sleep 1001 >$HOME/out 2>&1 &", ("sleep", "1001")),
+        ("setsid sleep 1002 &", ("sleep", "1002")),
+        ("(sleep 1003 &)", ("sleep", "1003")),
+        ("sleep 1004 & disown -h", ("sleep", "1004")),
+        (
+            DOUBLE_FORK,
+            ("sleep", "1005"),
+        ),
+        ("sleep 1006 | cat &", ("sleep", "1006")),
+    ],
+)
+async def test_whatever_goes_on_running_is_found(guest: Any, house: Any, command: str, words: tuple[str, ...]) -> None:
+    assert (await guest.run(command)).status == "exited"
+    tasks = await guest.connection.tasks()
+    assert [task.argv for task in tasks] == [words]
+    assert (tasks[0].policy, tasks[0].cwd) == ("ask", str(house.workspace))
+    assert house.state()["tasks"][0]["argv"] == list(words)
+    if "out" in command:
+        assert tasks[0].log == str(house.home / "out")
+    assert (await guest.connection.stop_task(tasks[0].task)).state == "exited"
+
+
+async def test_a_command_in_the_foreground_of_another_terminal_is_no_task(guest: Any) -> None:
+    shown: asyncio.Queue[str] = asyncio.Queue()
+    call = asyncio.create_task(guest.run("echo go; sleep 60", terminal="busy", on_output=shown.put_nowait))
+    await asyncio.wait_for(shown.get(), 10)
+    await guest.run("true")
+    assert await guest.connection.tasks() == []
+    assert (await guest.connection.capture()).digest is None
+    await guest.connection.interrupt("busy")
+    await call
+
+
+async def test_a_timeout_makes_a_task_and_frees_the_terminal(guest: Any, house: Any) -> None:
+    await guest.run("x=1; cd /usr")
+    result = await guest.run(
+        f"echo first; while [ ! -e {house.workspace}/go ]; do sleep 0.05; done; echo second; exit 4", timeout=0.3
+    )
+    assert (result.status, result.exit_code, result.output, result.task) == ("running", None, "first\n", 1)
+    assert any("background task 1" in note for note in result.notes)
+    assert result.state_digest is None
+    assert await guest.output(f"echo $x $PWD; touch {house.workspace}/go") == "1 /usr\n"
+    ended = await asyncio.wait_for(guest.ended_tasks.get(), 10)
+    assert (ended.task, ended.state, ended.exit_code, ended.policy) == (1, "exited", 4, "ask")
+    assert await guest.connection.task_output(1) == "first\nsecond\n"
+
+
+async def test_a_task_past_its_timeout_can_be_stopped(guest: Any) -> None:
+    result = await guest.run("sleep 60; sleep 60", timeout=0.2)
+    task = await guest.connection.stop_task(result.task, grace=0.5)
+    assert task.state == "exited"
+
+
+async def test_a_task_that_ignores_sigterm_is_killed(guest: Any) -> None:
+    result = await guest.run("trap '' TERM; echo ready; while :; do sleep 0.05; done", background=True)
+    while await guest.connection.task_output(result.task) != "ready\n":
+        await asyncio.sleep(0.01)
+    assert (await guest.connection.stop_task(result.task, grace=0.2)).exit_code == 137
+
+
+async def test_only_services_are_started_again(house: Any, guest: Any) -> None:
+    await guest.run("export WHO=me")
+    await guest.run("echo start $WHO; sleep 60", background=True)
+    await guest.run("sleep 1000 &")
+    while await guest.connection.task_output(1) != "start me\n":
+        await asyncio.sleep(0.01)
+    await guest.kill()
+    woken = await house.wake()
+    assert "was running: task 2 (sleep 1000); not restarted" in woken.restored.notes
+    (task,) = await woken.connection.tasks()
+    assert (task.task, task.state, task.starts, task.policy) == (1, "running", 2, "restart")
+    while await woken.connection.task_output(1) != "start me\nstart me\n":
+        await asyncio.sleep(0.01)
+    assert (await woken.run("true", background=True)).task == 3
+
+
+async def test_a_task_whose_program_is_gone_is_told(house: Any, guest: Any) -> None:
+    await guest.run("sleep 60", background=True)
+    await guest.kill()
+    text = house.state_path.read_text().replace('"bash"', '"no-such-program"')
+    house.state_path.write_text(text)
+    woken = await house.wake()
+    assert any("the program no-such-program is gone" in note for note in woken.restored.notes)
+
+
+async def test_a_shutdown_ends_tasks_gently_and_remembers_them(house: Any, guest: Any) -> None:
+    await guest.run(f"trap 'echo tidy > {house.home}/tidied; exit' TERM; while :; do sleep 0.05; done", background=True)
+    await guest.run("x=5")
+    captured = await guest.connection.shutdown(grace=5)
+    guest.process.wait(10)
+    assert (house.home / "tidied").read_text() == "tidy\n"
+    assert captured.digest is not None
+    assert [task["task"] for task in house.state()["tasks"]] == [1]
+    woken = await house.wake()
+    assert [task.starts for task in await woken.connection.tasks()] == [2]
+    assert await woken.output("echo $x") == "5\n"
+
+
+async def test_nothing_outlives_the_guest(house: Any, guest: Any) -> None:
+    await guest.run("sleep 1000 & setsid sleep 1000 & echo $!")
+    await guest.run("sleep 1000", background=True)
+    await guest.run("sleep 1000", timeout=0.1)
+    pids = [int(word) for word in (await guest.output("pgrep -s 0 sleep; pgrep -P $PPID")).split()]
+    await guest.kill()
+    assert pids
+    assert not [pid for pid in pids if os.path.exists(f"/proc/{pid}/exe")]
+
+
+async def test_a_log_stays_within_its_bound(guest: Any, house: Any) -> None:
+    result = await guest.run("head -c 30000000 /dev/zero | tr '\\0' x; echo end", background=True)
+    await asyncio.wait_for(guest.ended_tasks.get(), 30)
+    while not (await guest.connection.task_output(result.task, 100)).endswith("end\n"):
+        await asyncio.sleep(0.01)
+    logs = list((house.home / ".nightporter/tasks").iterdir())
+    assert sum(log.stat().st_size for log in logs) < 11 << 20

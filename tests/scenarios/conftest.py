@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from nightporter.testing import House
+
+MakeHouse = Callable[..., House]
+
+
+@pytest.fixture
+def make_house(tmp_path: Path) -> Iterator[MakeHouse]:
+    houses: list[House] = []
+
+    def make(**settings: str) -> House:
+        house = House(tmp_path / f"home{len(houses)}", **settings)
+        houses.append(house)
+        return house.start()
+
+    yield make
+    for house in houses:
+        if house.process is not None and house.stop() != 0:
+            raise AssertionError(f"up did not stop cleanly\n{house.log()[-4000:]}")
+
+
+@pytest.fixture
+def house(make_house: MakeHouse) -> House:
+    """A house with sandboxes that stay warm."""
+    return make_house()

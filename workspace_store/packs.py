@@ -1,0 +1,307 @@
+"""Content-addressed objects of one volume's snapshots, many to a file.
+
+Owns ``packs/``: immutable files of zstd frames with their index at the end, so that a snapshot of 10,000 files costs
+one fsync. Promises that a pack is on the disk, whole, before its name exists. Must never change a pack in place.
+
+A pack: magic, frames, index (per object: BLAKE3 32 bytes, offset u64, stored length u32, raw length u32, by hash),
+then a trailer: index offset u64, objects u32, BLAKE3 of the index, magic. Integers are little-endian.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import struct
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import zstandard
+from blake3 import blake3
+
+_MAGIC = b"NPPACK1\n"
+_ROW = struct.Struct("<32sQII")
+_TRAILER = struct.Struct("<QI32s8s")
+_ROLL_BYTES = 512 << 20  # a new pack after this much, so that pruning can free space piece by piece
+_LEVEL = 1  # twice the speed of 3 for a few per cent of size
+MAX_OBJECT_BYTES = 64 << 20
+
+
+class VolumeError(Exception):
+    """Something is wrong with a volume; the text says what and what to do."""
+
+
+class VolumeFull(VolumeError):
+    """The disk or the quota is full. Nothing was published; free space and try again."""
+
+
+class ObjectMissing(VolumeError):
+    """A snapshot names an object that no pack holds."""
+
+
+class ObjectCorrupt(VolumeError):
+    """A pack or an object in it is not what was written."""
+
+
+class _Row(NamedTuple):
+    hash: bytes
+    offset: int
+    stored: int
+    raw: int
+
+
+class _Pack:
+    """One finished pack: its index in memory, looked up by bisection."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises ObjectCorrupt."""
+        self.path = path
+        with path.open("rb") as file:
+            self.bytes = os.fstat(file.fileno()).st_size
+            trailer = os.pread(file.fileno(), _TRAILER.size, max(0, self.bytes - _TRAILER.size))
+            if len(trailer) != _TRAILER.size:
+                raise ObjectCorrupt(f"{path.name} is cut short")
+            start, self.count, digest, magic = _TRAILER.unpack(trailer)
+            if magic != _MAGIC:
+                raise ObjectCorrupt(f"{path.name} is not a whole pack")
+            self._index = os.pread(file.fileno(), self.count * _ROW.size, start)
+        if blake3(self._index).digest() != digest:
+            raise ObjectCorrupt(f"the index of {path.name} is damaged")
+
+    def find(self, wanted: bytes) -> _Row | None:
+        position = bisect_left(range(self.count), wanted, key=self._hash)
+        if position < self.count and self._hash(position) == wanted:
+            return _Row(*_ROW.unpack_from(self._index, position * _ROW.size))
+        return None
+
+    def rows(self) -> Iterator[_Row]:
+        return map(_Row._make, _ROW.iter_unpack(self._index))
+
+    def _hash(self, position: int) -> bytes:
+        return self._index[position * _ROW.size : position * _ROW.size + 32]
+
+
+class PackStore:
+    """The objects of one volume. One writer at a time (the volume's lock sees to it), any number of readers."""
+
+    def __init__(self, folder: Path) -> None:
+        """``folder`` exists and is host-side only."""
+        self.folder = folder
+        self._packs: dict[str, _Pack] = {}
+        self._open: tuple[str, BinaryIO] | None = None
+        self.refresh()
+
+    def close(self) -> None:
+        if self._open:
+            self._open[1].close()
+            self._open = None
+
+    def refresh(self) -> None:
+        """Look again at which packs there are. Raises ObjectCorrupt."""
+        names = sorted(name for name in os.listdir(self.folder) if name.endswith(".pack"))
+        self._packs = {name: self._packs.get(name) or _Pack(self.folder / name) for name in names}
+        if self._open and self._open[0] not in self._packs:
+            self.close()
+
+    def drop_unfinished(self) -> None:
+        """Remove what a killed writer left. Only under the volume's lock."""
+        for path in self.folder.glob("*.part"):
+            path.unlink()
+
+    def __len__(self) -> int:
+        return len(self._packs)
+
+    @property
+    def stored_bytes(self) -> int:
+        """Size of all packs."""
+        return sum(pack.bytes for pack in self._packs.values())
+
+    def has(self, wanted: bytes) -> bool:
+        return self._find(wanted) is not None
+
+    def read(self, wanted: bytes) -> bytes:
+        """The object, verified. Raises ObjectMissing, ObjectCorrupt."""
+        found = self._find(wanted)
+        if found is None:
+            raise ObjectMissing(f"object {wanted.hex()} is in no pack")
+        pack, row = found
+        try:
+            data = zstandard.ZstdDecompressor().decompress(self._frame(pack, row), max_output_size=row.raw)
+        except zstandard.ZstdError as error:
+            raise ObjectCorrupt(f"object {wanted.hex()} in {pack.path.name} cannot be decompressed") from error
+        if blake3(data).digest() != wanted:
+            raise ObjectCorrupt(f"object {wanted.hex()} in {pack.path.name} is damaged")
+        return data
+
+    @contextlib.contextmanager
+    def writer(self) -> Iterator[PackWriter]:
+        """Collect objects; they are durable and readable when the block ends, and gone when it raises.
+
+        Raises VolumeFull.
+        """
+        writer = PackWriter(self)
+        try:
+            with naming_full_disk():
+                yield writer
+                writer.finish()
+        except BaseException:
+            writer.abandon()
+            raise
+        self.refresh()
+
+    def sweep(self, wanted: Callable[[bytes], bool], small_bytes: int = 8 << 20) -> int:
+        """Drop objects that are not ``wanted``, and join small packs; the bytes freed.
+
+        Destructive. What is wanted is durable in a new pack before its old one goes. Raises VolumeFull, ObjectCorrupt.
+        """
+        before = self.stored_bytes
+        rewrite = []
+        for pack in self._packs.values():
+            kept = sum(row.stored for row in pack.rows() if wanted(row.hash))
+            if pack.bytes < small_bytes or kept < 0.7 * (pack.bytes - _overhead(pack.count)):
+                rewrite.append(pack)
+        if len(rewrite) == 1 and all(wanted(row.hash) for row in rewrite[0].rows()):
+            return 0
+        replaced = {pack.path.name for pack in rewrite}
+        with self.writer() as writer:
+            writer.rewriting = replaced
+            for pack in rewrite:
+                for row in sorted(pack.rows(), key=lambda row: row.offset):
+                    if wanted(row.hash):
+                        writer.copy(row.hash, self._frame(pack, row), row.raw)
+        for pack in rewrite:
+            pack.path.unlink()
+        sync_folder(self.folder)
+        self.refresh()
+        return before - self.stored_bytes
+
+    def _find(self, wanted: bytes, ignoring: Iterable[str] = ()) -> tuple[_Pack, _Row] | None:
+        for pack in self._packs.values():
+            if pack.path.name not in ignoring and (row := pack.find(wanted)):
+                return pack, row
+        return None
+
+    def _frame(self, pack: _Pack, row: _Row) -> bytes:
+        name = pack.path.name
+        if self._open is None or self._open[0] != name:
+            self.close()
+            try:
+                self._open = (name, pack.path.open("rb", buffering=0))
+            except FileNotFoundError as error:
+                raise ObjectMissing(f"{name} was removed meanwhile; open the volume again") from error
+        return os.pread(self._open[1].fileno(), row.stored, row.offset)
+
+
+class PackWriter:
+    """Adds objects to packs that nobody sees yet; made by PackStore.writer()."""
+
+    def __init__(self, store: PackStore) -> None:
+        self.new_bytes = 0
+        self.rewriting: set[str] = set()
+        self._store = store
+        self._compressor = zstandard.ZstdCompressor(level=_LEVEL)
+        self._file: BinaryIO | None = None
+        self._part = Path()
+        self._rows: dict[bytes, _Row] = {}
+        self._offset = 0
+        self._done: set[bytes] = set()
+
+    def add(self, data: bytes | memoryview) -> bytes:
+        """Store an object unless there is one like it; its BLAKE3 (32 bytes). At most MAX_OBJECT_BYTES."""
+        digest = blake3(data).digest()
+        if not self._known(digest):
+            self._append(digest, self._compressor.compress(data), len(data))
+        return digest
+
+    def copy(self, digest: bytes, frame: bytes, raw: int) -> None:
+        """Store an object that is compressed already."""
+        if not self._known(digest):
+            self._append(digest, frame, raw)
+
+    def finish(self) -> None:
+        """Make all durable. Nothing is published where nothing was added."""
+        self._close_pack()
+        sync_folder(self._store.folder)
+
+    def abandon(self) -> None:
+        """Packs that were full already stay: they are whole, and what nothing names is swept one day."""
+        if self._file:
+            with contextlib.suppress(OSError):
+                self._file.close()
+            self._part.unlink(missing_ok=True)
+            self._file = None
+
+    def _known(self, digest: bytes) -> bool:
+        return (
+            digest in self._rows
+            or digest in self._done
+            or self._store._find(digest, ignoring=self.rewriting) is not None
+        )
+
+    def _append(self, digest: bytes, frame: bytes, raw: int) -> None:
+        if self._file is None:
+            self._part = self._store.folder / f"{secrets.token_hex(12)}.part"
+            self._file = self._part.open("xb")
+            self._file.write(_MAGIC)
+            self._offset = len(_MAGIC)
+        self._file.write(frame)
+        self._rows[digest] = _Row(digest, self._offset, len(frame), raw)
+        self._offset += len(frame)
+        self.new_bytes += len(frame)
+        if self._offset >= _ROLL_BYTES:
+            self._close_pack()
+
+    def _close_pack(self) -> None:
+        if self._file is None:
+            return
+        index = b"".join(_ROW.pack(*self._rows[digest]) for digest in sorted(self._rows))
+        self._file.write(index)
+        self._file.write(_TRAILER.pack(self._offset, len(self._rows), blake3(index).digest(), _MAGIC))
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        self._part.rename(self._part.with_suffix(".pack"))
+        self._file = None
+        self._done.update(self._rows)
+        self._rows = {}
+
+
+@contextlib.contextmanager
+def naming_full_disk() -> Iterator[None]:
+    """A full disk or quota becomes VolumeFull; other errors pass."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise VolumeFull("no space left for the volume's snapshots; free some and try again") from error
+        raise
+
+
+def write_durably(path: Path, data: bytes) -> None:
+    """Create or replace a host-side file: whole and on the disk, or as it was. Raises OSError."""
+    temporary = path.with_name(f"{path.name}.part")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.rename(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _overhead(count: int) -> int:
+    return len(_MAGIC) + count * _ROW.size + _TRAILER.size

@@ -1,0 +1,385 @@
+"""A principal's volume in a directory: the live files, and the generations that were snapshotted of them.
+
+``<root>/<principal>/`` holds ``live/workspace`` and ``live/home`` (all that a sandbox is ever given), ``marker.json``
+and ``snapshots/``. Promises that a generation is on the disk, whole, before the marker names it, and that a crash at
+any moment leaves every published one intact. Must never follow what a sandbox left in ``live``. Calls block: run
+them in a thread. One process at a time writes to a volume (a ``flock``; the tenancy sees to it across hosts).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+from workspace_store import beneath, layout, live, manifests, markers, stat_index, trees
+from workspace_store.beneath import AnyPath, Owner, UnsafePath
+from workspace_store.live import FileTooLarge
+from workspace_store.manifests import Generation, Pruned, Verified
+from workspace_store.markers import Marker, VolumeDamaged
+from workspace_store.packs import PackStore, PackWriter, VolumeError, naming_full_disk, sync_folder, write_durably
+from workspace_store.snapshots import TOP, Capture
+from workspace_store.trees import Change, Entry
+
+_BUSY_SECONDS = 30.0
+_MANY_PACKS = 200
+
+
+class VolumeBusy(VolumeError):
+    """Another process has been writing to this volume for 30 s."""
+
+
+class Volumes:
+    """Volumes below one directory, local or on a shared mount.
+
+    ``clock`` gives Unix seconds. ``root`` is created when missing.
+    """
+
+    def __init__(self, root: Path, *, clock: Callable[[], float] = time.time) -> None:
+        self.root = root
+        self._clock = clock
+        root.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def open(self, principal: UUID, *, owner: Owner | None = None) -> Volume:
+        """The principal's volume, created (durably, atomically) when missing; ``owner`` of its new live directories.
+
+        Raises VolumeDamaged, VolumeFull.
+        """
+        path = self.root / str(principal)
+        if not path.exists():
+            with naming_full_disk():
+                self._create(path, principal, owner)
+        return Volume(path, principal, self._clock)
+
+    def exists(self, principal: UUID) -> bool:
+        return (self.root / str(principal)).is_dir()
+
+    def _create(self, path: Path, principal: UUID, owner: Owner | None) -> None:
+        fresh = self.root / f".new-{principal}-{secrets.token_hex(4)}"
+        for name in ("", "live", "snapshots", "snapshots/packs", "snapshots/generations"):
+            (fresh / name).mkdir(mode=0o700)
+        for name in TOP:
+            (fresh / "live" / name).mkdir(mode=0o700)
+            if owner is not None:
+                os.chown(fresh / "live" / name, *owner)
+        write_durably(fresh / "live" / "id", str(uuid4()).encode())
+        markers.write(fresh, Marker(markers.FORMAT, str(uuid4()), str(principal), 0, ""))
+        try:
+            fresh.rename(path)
+        except OSError:  # someone else was first: theirs is the volume
+            beneath.remove_path(fresh)
+            if not path.is_dir():
+                raise
+        sync_folder(self.root)
+
+
+class Volume:
+    """One principal's files and their generations. Close it when done."""
+
+    def __init__(self, path: Path, principal: UUID, clock: Callable[[], float] = time.time) -> None:
+        """Raises VolumeDamaged where the directory is not a whole volume of that principal."""
+        self.path = path
+        self.principal = principal
+        self._clock = clock
+        self._snapshots = path / "snapshots"
+        self._generations = self._snapshots / "generations"
+        self._restoring = self._snapshots / "restoring"
+        if self.marker().principal != str(principal):
+            raise VolumeDamaged(f"{path} belongs to another principal")
+        if not layout.finish_swap(self._restoring / "live", path / "live"):
+            raise VolumeDamaged(f"{path} has no live directory; restore a generation")
+        self._store = PackStore(self._snapshots / "packs")
+
+    def __enter__(self) -> Volume:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._store.close()
+
+    @property
+    def workspace(self) -> Path:
+        """To be given to a sandbox; hostile from then on."""
+        return self.path / "live" / "workspace"
+
+    @property
+    def home(self) -> Path:
+        return self.path / "live" / "home"
+
+    def marker(self) -> Marker:
+        """Raises VolumeDamaged."""
+        return markers.read(self.path)
+
+    def live_id(self) -> str:
+        """UUID of the live directory: another one after every restore."""
+        return (self.path / "live" / "id").read_text()
+
+    # Snapshots
+
+    def snapshot(self, parent: int, *, turn: str | None = None, note: str = "", moving: bool = False) -> Generation:
+        """Publish ``live`` as generation ``parent + 1``, atomically and durably, over one of that number.
+
+        All that was in ``live`` is on the disk too. ``parent`` 0: the first. ``moving``: the caller knows that tasks
+        run meanwhile. Raises GenerationMissing (of the parent), VolumeFull, VolumeBusy, VolumeUnsteady; the
+        generations published before stay as they are.
+        """
+        started = time.perf_counter()
+        with self._locked():
+            before = self._root(parent) if parent else None
+            index = self._snapshots / "index"
+            with self._store.writer() as writer:
+                capture = self._capture(writer, index)
+            changed = sum(not change.is_directory for change in trees.diff(self._store.read, before, capture.root))
+            generation = self._publish(
+                Generation(
+                    **self._origin(parent + 1, parent, turn, note),
+                    root=capture.root.hex(),
+                    files=capture.files,
+                    bytes=capture.bytes,
+                    changed=changed,
+                    moving=moving or capture.moving,
+                    skipped=tuple(capture.skipped),
+                    skipped_count=capture.skipped_count,
+                    new_bytes=writer.new_bytes,
+                ),
+                started,
+            )
+            with contextlib.suppress(OSError):  # a cache: the next snapshot reads everything instead
+                stat_index.save(index, capture.root, capture.records)
+            if len(self._store) > _MANY_PACKS:
+                self._store.sweep(lambda _: True)
+        return generation
+
+    def restore(self, number: int, *, as_generation: int, turn: str | None = None, note: str = "") -> Generation:
+        """Make ``live`` equal to generation ``number`` and publish that as ``as_generation``.
+
+        Destructive for what is in ``live``; the sandbox must be asleep. ``live`` is swapped as a whole, so a crash
+        leaves the old or the new, never a mixture; run again it does the same. Files belong to the owner of
+        ``live/workspace`` where we may give them away. Raises GenerationMissing, ObjectMissing, ObjectCorrupt,
+        VolumeFull (``live`` is untouched), VolumeBusy.
+        """
+        started = time.perf_counter()
+        with self._locked():
+            source = manifests.load(self._generations, number)
+            with naming_full_disk():
+                self._swap_in(bytes.fromhex(source.root))
+            latest = self.marker().generation
+            before = self._root(latest) if latest and self.generation_exists(latest) else None
+            changes = trees.diff(self._store.read, before, bytes.fromhex(source.root))
+            generation = self._publish(
+                replace(
+                    source,
+                    **self._origin(as_generation, as_generation - 1, turn, note),
+                    changed=sum(not change.is_directory for change in changes),
+                    moving=source.moving,
+                    restored_from=number,
+                    new_bytes=0,
+                ),
+                started,
+            )
+            beneath.remove_path(self._restoring)
+        return generation
+
+    # Looking
+
+    def generations(self) -> list[Generation]:
+        """Ascending. Raises ManifestCorrupt."""
+        return [manifests.load(self._generations, number) for number in manifests.numbers(self._generations)]
+
+    def generation_exists(self, number: int) -> bool:
+        return manifests.exists(self._generations, number)
+
+    def manifest(self, number: int) -> Generation:
+        """Raises GenerationMissing, ManifestCorrupt."""
+        return manifests.load(self._generations, number)
+
+    def entries(self, number: int) -> Iterator[Entry]:
+        """Everything in a generation, a directory before what is in it."""
+        return trees.entries(self._store.read, self._root(number))
+
+    def diff(self, before: int, after: int) -> list[Change]:
+        """By path; 0 is the empty generation. Raises GenerationMissing."""
+        roots = [self._root(number) if number else None for number in (before, after)]
+        return sorted(trees.diff(self._store.read, *roots), key=lambda change: change.path)
+
+    def ls(self, path: AnyPath, number: int) -> list[Entry]:
+        """A directory's entries in a generation, or the one entry of a file.
+
+        Raises FileNotFoundError, UnsafePath, GenerationMissing.
+        """
+        entry = trees.find(self._store.read, self._root(number), path)
+        if entry.kind != "d":
+            return [entry]
+        return trees.children(self._store.read, bytes.fromhex(entry.content), entry.path)
+
+    def read_file(self, path: AnyPath, number: int | None = None, *, max_bytes: int = 16 << 20) -> bytes:
+        """A file of a generation; None: as it is now in ``live``.
+
+        Raises FileNotFoundError, UnsafePath (a link, a directory, a path out of the volume), FileTooLarge.
+        """
+        if number is None:
+            with self._live() as live_fd:
+                return live.read_file(live_fd, path, max_bytes)
+        entry = trees.find(self._store.read, self._root(number), path)
+        if entry.kind != "f":
+            raise UnsafePath(f"{entry.path!r} is not a regular file")
+        if entry.size > max_bytes:
+            raise FileTooLarge(f"{entry.path!r} has {entry.size} bytes, more than {max_bytes}")
+        parts = trees.content_of(self._store.read, entry)
+        data = b"".join(bytes(part) if isinstance(part, int) else part for part in parts)
+        return data.ljust(entry.size, b"\0")
+
+    def verify(self, number: int) -> Verified:
+        """Read all of a generation. Raises GenerationMissing, ManifestCorrupt, ObjectMissing, ObjectCorrupt."""
+        named = trees.Named()
+        named.add(self._store.read, self._root(number))
+        every = named.trees | named.lists | named.chunks
+        return Verified(len(every), sum(len(self._store.read(digest)) for digest in every))
+
+    # Attachments
+
+    def put_file(self, directory: AnyPath, name: str, data: bytes) -> str:
+        """Write an attachment into a directory of ``live`` (``workspace/inbox``), created when missing; its path.
+
+        Atomic, durable, never over another file: the name is made safe, and numbered where it is taken by other
+        content; the same content under the same name is left alone. Raises VolumeFull; UnsafePath where the directory
+        passes a link.
+        """
+        with self._live() as live_fd, naming_full_disk():
+            return live.put_file(live_fd, directory, name, data, self._owner())
+
+    # Dropping
+
+    def discard_after(self, number: int) -> list[int]:
+        """Drop generations newer than the database's ``number`` (a crash came between), and point the marker at it.
+
+        Destructive for them; ``live`` is untouched. The dropped numbers. Raises GenerationMissing.
+        """
+        with self._locked():
+            digest = manifests.load(self._generations, number).digest if number else ""
+            dropped = [other for other in manifests.numbers(self._generations) if other > number]
+            if dropped or self.marker().generation != number:
+                markers.write(self.path, replace(self.marker(), generation=number, digest=digest))
+            manifests.remove(self._generations, dropped)
+        return dropped
+
+    def prune(self, keep: Iterable[int]) -> Pruned:
+        """Drop generations that are not in ``keep`` (the marker's always stays) and what only they named; join packs.
+
+        Destructive for them; nothing a kept one names is touched, also not by a crash. Raises ObjectMissing or
+        ObjectCorrupt, with nothing removed, where a kept one is damaged.
+        """
+        with self._locked():
+            kept = {*keep, self.marker().generation}
+            dropped = [number for number in manifests.numbers(self._generations) if number not in kept]
+            named = trees.Named()
+            for number in manifests.numbers(self._generations):
+                if number in kept:
+                    named.add(self._store.read, self._root(number))
+            index = self._snapshots / "index"
+            known, _ = stat_index.load(index)
+            if known and known not in named.trees:
+                index.unlink()  # it speaks of trees that may go now
+            manifests.remove(self._generations, dropped)
+            return Pruned(tuple(dropped), self._store.sweep(named.__contains__))
+
+    # Inside
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """The right to write to the volume; what a killed writer left is cleared first. Raises VolumeBusy."""
+        fd = os.open(self._snapshots / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            deadline = time.monotonic() + _BUSY_SECONDS
+            while True:
+                try:
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError as error:
+                    if time.monotonic() > deadline:
+                        raise VolumeBusy(f"another process is writing to {self.path}; try again later") from error
+                    time.sleep(0.005)
+            layout.finish_swap(self._restoring / "live", self.path / "live")
+            beneath.remove_path(self._restoring)
+            self._store.drop_unfinished()
+            self._store.refresh()
+            yield
+        finally:
+            os.close(fd)
+
+    @contextlib.contextmanager
+    def _live(self) -> Iterator[int]:
+        fd = os.open(self.path / "live", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+    def _capture(self, writer: PackWriter, index: Path) -> Capture:
+        root, known = stat_index.load(index)
+        if not root or not self._store.has(root):
+            known = {}
+        now_ns = self._filesystem_time_ns()
+        with self._live() as live_fd:
+            return live.capture(live_fd, self._store.read, writer, known, now_ns)
+
+    def _filesystem_time_ns(self) -> int:
+        """By the clock that stamps files here, which is another host's on a shared mount."""
+        path = self._snapshots / "clock"
+        path.write_bytes(b".")
+        return path.stat().st_mtime_ns
+
+    def _publish(self, generation: Generation, started: float) -> Generation:
+        generation = replace(generation, duration_ms=round((time.perf_counter() - started) * 1000, 3))
+        with naming_full_disk():
+            generation = manifests.publish(self._generations, generation)
+            marker = replace(self.marker(), generation=generation.number, digest=generation.digest)
+            markers.write(self.path, marker)
+        return generation
+
+    def _swap_in(self, root: bytes) -> None:
+        fresh = self._restoring / "live"
+        self._restoring.mkdir(mode=0o700)
+        fresh.mkdir(mode=0o700)
+        try:
+            fd = os.open(fresh, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                layout.lay_out(self._store.read, root, fd, self._owner())
+                (fresh / "id").write_text(str(uuid4()))
+                beneath.sync_filesystem(fd)
+            finally:
+                os.close(fd)
+            layout.swap(fresh, self.path / "live", self._restoring / "old")
+        except BaseException:
+            beneath.remove_path(self._restoring)
+            raise
+
+    def _owner(self) -> Owner | None:
+        """Of the files we create in live; None where we are not root and may not give them away."""
+        if os.geteuid() != 0:
+            return None
+        status = os.lstat(self.workspace)
+        return status.st_uid, status.st_gid
+
+    def _root(self, number: int) -> bytes:
+        return bytes.fromhex(manifests.load(self._generations, number).root)
+
+    def _origin(self, number: int, parent: int, turn: str | None, note: str) -> dict[str, Any]:
+        return {
+            "number": number,
+            "parent": parent,
+            "volume": self.marker().volume,
+            "principal": str(self.principal),
+            "turn": turn,
+            "note": note,
+            "created_at": self._clock(),
+        }
