@@ -58,6 +58,7 @@ def _pressed(payload: Mapping[str, Any]) -> Parsed:
         details={
             "value": _chosen(action),
             "message": message_ts,
+            "asked": _string(message.get("text")),
             "action_id": action.get("action_id"),
             "response_url": _string(payload.get("response_url")),
             **_external(payload, team),
