@@ -6,15 +6,15 @@ again in the conversation. https://docs.slack.dev/messaging/message-metadata
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from gateway.channel import Outcome, Refused, Retry, Sent, Uncertain
+from gateway.channel import Outcome, Refused, Retry, Uncertain
+from gateway.parts import Found, send_parts
 from gateway.progress import Progress
 from gateway.rendering.chunks import Chunk
 from gateway.slack import outcomes
@@ -22,8 +22,6 @@ from gateway.slack.render import render
 from workspace_store.outbox import Reply
 
 EVENT_TYPE = "nightporter_reply"
-SEND_SECONDS = 30.0
-"""Less than the outbox's claim by more than one request may take: what remains is sent under the next claim."""
 PAGES = 5
 SECTION_CHARACTERS = 2900
 """https://docs.slack.dev/reference/block-kit/blocks/section-block: 3,000."""
@@ -44,38 +42,25 @@ class Sender:
     """Sends replies. ``progress``: how far each has gone."""
 
     progress: Progress
-    clock: Callable[[], float] = time.monotonic
 
     async def send(self, reply: Reply, target: Target) -> Outcome:
         """Send what of a reply has not gone out yet."""
         buttons = _buttons(reply.content.get("buttons"))
-        chunks = render(str(reply.content.get("text") or ""), **({"limit": SECTION_CHARACTERS} if buttons else {}))
-        sent = await self.progress.sent(reply.id)
-        unsure, repeated, ends = reply.was_sending, False, self.clock() + SEND_SECONDS
-        for part in range(len(sent), len(chunks)):
-            if self.clock() > ends:
-                return Retry("the rest follows", 0.0)
-            found: str | None = None
-            if unsure:
-                settled = await self._find(reply, part, target)
-                if isinstance(settled, Retry | Uncertain):
-                    return settled
-                found, repeated = settled
-                unsure = False
-            if found is None:
-                last = part == len(chunks) - 1
-                posted = await self._post(reply, part, chunks[part], target, buttons if last else [])
-                if not isinstance(posted, str):
-                    return posted
-                found = posted
-            sent = (*sent, found)
-            if len(chunks) > 1:
-                await self.progress.record(reply.id, sent)
-        return Sent(" ".join(sent) or None, repeated)
+        text = str(reply.content.get("text") or "")
+        chunks = render(text, SECTION_CHARACTERS) if buttons else render(text)
+
+        async def post(part: int) -> str | Retry | Refused | Uncertain:
+            last = part == len(chunks) - 1
+            return await self._post(reply, part, chunks[part], target, buttons if last else [])
+
+        async def find(part: int) -> Found | Uncertain:
+            return await self._find(reply, part, target)
+
+        return await send_parts(reply, chunks, self.progress, post, find)
 
     async def _post(
         self, reply: Reply, part: int, chunk: Chunk, target: Target, buttons: list[dict[str, Any]]
-    ) -> str | Outcome:
+    ) -> str | Retry | Refused | Uncertain:
         message: dict[str, Any] = {
             "channel": target.conversation,
             "text": chunk.text,
@@ -105,8 +90,8 @@ class Sender:
             return str(answer["ts"])
         return Refused("Slack accepts the message in no form")
 
-    async def _find(self, reply: Reply, part: int, target: Target) -> tuple[str | None, bool] | Retry | Uncertain:
-        """(``ts`` of the message if it went out, whether that cannot be told)."""
+    async def _find(self, reply: Reply, part: int, target: Target) -> Found | Uncertain:
+        """Look for a message by its metadata."""
         query: dict[str, Any] = {
             "channel": target.conversation,
             "include_all_metadata": True,
@@ -123,14 +108,14 @@ class Sender:
             except (SlackApiError, *outcomes.CONNECTION_ERRORS) as error:
                 known = outcomes.of_error(error)
                 # Where reading back is not allowed it is sent once more, and said so.
-                return (None, True) if isinstance(known, Refused) else Uncertain(known.reason)
+                return Found(unsure=True) if isinstance(known, Refused) else Uncertain(known.reason)
             found = _ts_of(page.get("messages") or [], reply.key, part)
             if found:
-                return found, False
+                return Found(found)
             cursor = str((page.get("response_metadata") or {}).get("next_cursor") or "")
             if not cursor:
-                return None, False
-        return None, True
+                return Found()
+        return Found(unsure=True)
 
 
 def _ts_of(messages: Sequence[Mapping[str, Any]], key: str, part: int) -> str | None:

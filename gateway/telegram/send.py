@@ -4,23 +4,21 @@ out: it is sent once more, and said to be possibly repeated. https://core.telegr
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from telegram import Bot, InlineKeyboardButton, InlineKeyboardMarkup, LinkPreviewOptions, ReplyParameters
 from telegram.error import ChatMigrated, TelegramError
 
-from gateway.channel import Outcome, Refused, Retry, Sent
+from gateway.channel import Outcome, Refused, Retry, Uncertain
+from gateway.parts import send_parts
 from gateway.progress import Progress
 from gateway.rendering.chunks import Chunk
 from gateway.telegram import outcomes, texts
 from gateway.telegram.render import render
 from workspace_store.outbox import Reply
 
-SEND_SECONDS = 30.0
-"""Less than the outbox's claim by more than one request may take: what remains is sent under the next claim."""
 _PREFIXES = {"approve": "a", "deny": "d", "undo": "u"}
 _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 
@@ -31,25 +29,16 @@ class Sender:
 
     bot: Bot
     progress: Progress
-    clock: Callable[[], float] = time.monotonic
 
     async def send(self, reply: Reply) -> Outcome:
         """Send what of a reply has not gone out yet."""
         chunks = render(str(reply.content.get("text") or ""))
-        sent = await self.progress.sent(reply.id)
-        repeated = reply.was_sending and len(sent) < len(chunks)
-        ends = self.clock() + SEND_SECONDS
-        for part in range(len(sent), len(chunks)):
-            if self.clock() > ends:
-                return Retry("the rest follows", 0.0)
+
+        async def post(part: int) -> str | Retry | Refused | Uncertain:
             message = self._message(reply, first=part == 0, last=part == len(chunks) - 1)
-            posted = await self._post(message, chunks[part])
-            if not isinstance(posted, str):
-                return posted
-            sent = (*sent, posted)
-            if len(chunks) > 1:
-                await self.progress.record(reply.id, sent)
-        return Sent(" ".join(sent) or None, repeated)
+            return await self._post(message, chunks[part])
+
+        return await send_parts(reply, chunks, self.progress, post)
 
     def _message(self, reply: Reply, *, first: bool, last: bool) -> dict[str, Any]:
         data: Mapping[str, Any] = reply.content.get("reply") or {}
@@ -63,7 +52,7 @@ class Sender:
         keyboard = _keyboard(reply.content.get("buttons")) if last else None
         return {**message, "reply_markup": keyboard} if keyboard else message
 
-    async def _post(self, message: dict[str, Any], chunk: Chunk) -> str | Outcome:
+    async def _post(self, message: dict[str, Any], chunk: Chunk) -> str | Retry | Refused | Uncertain:
         form: dict[str, Any] = {"text": chunk.text, "parse_mode": "HTML"}
         for _ in range(4):
             try:

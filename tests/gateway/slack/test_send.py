@@ -142,3 +142,18 @@ async def test_a_wrong_token_is_told(slack: SlackServer) -> None:
 async def test_files_are_fetched_with_the_token_and_a_sign_in_page_is_no_file(at_work: House) -> None:
     at_work.slack.add_file("F1", "a.txt", "text/plain", b"content")
     assert await at_work.channel.fetch("T1", "slack:F1") == ("a.txt", "text/plain", b"content")
+
+
+async def test_a_wait_in_the_middle_of_a_long_reply_is_no_failed_attempt(at_work: House) -> None:
+    envelope = await heard(at_work)
+    reply = at_work.book.reply(envelope, "\n\n".join(f"Part{number} " + "word " * 700 for number in range(3)))
+    second = Fault("rate_limit", seconds=0.5, when=lambda call: "Part1" in call["text"])
+    at_work.slack.fail("chat.postMessage", second)
+    assert isinstance(await at_work.channel.send(reply), Sent)
+    assert [text.split()[0] for text in shown(at_work.slack)] == ["Part0", "Part1", "Part2"]
+
+
+async def test_an_answer_without_words_sends_nothing(at_work: House) -> None:
+    envelope = await heard(at_work)
+    assert await at_work.channel.send(at_work.book.reply(envelope, " \n ")) == Sent(None)
+    assert at_work.slack.messages == {}
