@@ -42,7 +42,7 @@ check: $(VENV)/.installed-dev
 	$(BIN)/lint-imports
 
 bench: $(VENV)/.installed-dev
-	$(BIN)/nightporter bench
+	$(BIN)/python -m bench
 
 docs: $(VENV)/.installed-dev
 	$(BIN)/python -m nightporter.reference docs/reference

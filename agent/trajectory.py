@@ -8,7 +8,7 @@ file name and outcome it can afford; the turn's own words stay retrievable from 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -23,13 +23,16 @@ RECORD_CHARACTERS = 600
 PREVIEW_CHARACTERS = 8192
 """Outputs above this go to a blob and are shown by head and tail."""
 
-# What a fold must not lose: ids, hashes, addresses, paths, numbers with meaning.
+# What a fold must not lose: ids, hashes, addresses, paths, numbers with meaning. Matched within one word of bounded
+# length, since a search for an address in a long run of letters costs the square of its length.
 IDENTIFIER = re.compile(
     r"""https?://[^\s<>"')]+ | [\w.+-]+@[\w-]+\.[\w.-]+ | \b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b
       | \b[0-9a-f]{7,64}\b | (?:~|\.{1,2})?(?:/[\w.@+-]+)+ | \b[\w-]+\.[a-z]{1,5}\b
       | \b[A-Z][A-Z0-9]*[-_]\d+\b | :\d{2,5}\b""",
     re.VERBOSE,
 )
+WORD_CHARACTERS = 256
+WORDS_LOOKED_AT = 4000
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,8 @@ class Said:
     data: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if value not in ("", {})}
+        kept = {key: value for key, value in self.__dict__.items() if value not in ("", {})}
+        return {"role": self.role, "text": self.text} | kept
 
     @staticmethod
     def from_json(body: dict[str, Any]) -> Said:
@@ -94,9 +98,9 @@ def fold(turn: Sequence[Said], limit: int = RECORD_CHARACTERS) -> str:
     head = " | ".join(lines)[:limit]
     found: dict[str, None] = {}
     for said in turn:
-        for match in IDENTIFIER.finditer(said.text[: 4 * PREVIEW_CHARACTERS]):
-            if match.group() not in head:
-                found[match.group()] = None
+        for identifier in identifiers(said.text):
+            if identifier not in head:
+                found[identifier] = None
     kept, used = [], 0
     for identifier in found:
         used += len(identifier) + 1
@@ -106,12 +110,18 @@ def fold(turn: Sequence[Said], limit: int = RECORD_CHARACTERS) -> str:
     return head + (f" [{' '.join(kept)}]" if kept else "")
 
 
+def identifiers(text: str) -> Iterator[str]:
+    """Ids, hashes, addresses, paths and the like in the first words of a text; linear in its length."""
+    for word in text.split(None, WORDS_LOOKED_AT)[:WORDS_LOOKED_AT]:
+        yield from IDENTIFIER.findall(word[:WORD_CHARACTERS])
+
+
 def _who(said: Said) -> str:
     return {"user": "asked", "assistant": "answered", "tool": said.name or "tool"}[said.role]
 
 
 def _first_line(text: str, limit: int = 160) -> str:
-    line = " ".join(text.split())
+    line = " ".join(text[: 4 * limit].split())
     return line if len(line) <= limit else f"{line[:limit]}…"
 
 

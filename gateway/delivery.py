@@ -17,7 +17,7 @@ from pathlib import Path
 import structlog
 from sqlalchemy import Connection
 
-from gateway.channel import Channel, Outcome, Refused, Retry, Sent, Uncertain
+from gateway.channel import Channel, Outcome, Refused, Sent, Uncertain
 from workspace_store import journal, liveness, outbox
 from workspace_store.database import Database, DatabaseUnavailable, database_now_us
 from workspace_store.journal import Event
@@ -29,6 +29,7 @@ POLL_SECONDS = 1.0
 MAX_ATTEMPTS = 12
 BACKOFF_SECONDS = 1.0
 BACKOFF_MOST_SECONDS = 600.0
+RENEW_SECONDS = 20.0
 
 
 @dataclass
@@ -41,17 +42,13 @@ class Delivery:
     channels: Mapping[str, Channel]
     bell: asyncio.Event = field(default_factory=asyncio.Event)
     _sending: set[asyncio.Task[None]] = field(default_factory=set)
+    _renewed: float = 0.0
 
     async def run(self) -> None:
         """Deliver until cancelled."""
         while True:
             self.bell.clear()
-            try:
-                claimed = await self._claim()
-            except DatabaseUnavailable as error:
-                log.warning("could not look into the outbox", reason=str(error))
-                claimed = []
-            for reply in claimed:
+            for reply in await self._claimed():
                 task = asyncio.create_task(self._deliver(reply))
                 self._sending.add(task)
                 task.add_done_callback(self._sending.discard)
@@ -66,6 +63,23 @@ class Delivery:
             _, late = await asyncio.wait(self._sending, timeout=seconds)
             for task in late:
                 task.cancel()
+
+    async def _claimed(self) -> list[Reply]:
+        try:
+            await self._renew()
+            return await self._claim()
+        except DatabaseUnavailable as error:
+            log.warning("could not look into the outbox", reason=str(error))
+        except Exception:
+            log.exception("could not look into the outbox")
+        return []
+
+    async def _renew(self) -> None:
+        """Keep the claims of what takes long to send: another gateway must not send it as well."""
+        now = asyncio.get_running_loop().time()
+        if self._sending and now - self._renewed > RENEW_SECONDS:
+            await self.database.write(partial(outbox.renew, claimer=self.claimer))
+            self._renewed = now
 
     async def _claim(self) -> list[Reply]:
         names = list(self.channels)
@@ -85,8 +99,9 @@ class Delivery:
         try:
             outcome = await self.channels[reply.channel].send(reply)
         except Exception as error:
+            # A channel that knows better says so; an error it did not expect may have come after the platform's yes.
             log.exception("sending failed", channel=reply.channel, reply=str(reply.id))
-            outcome = Retry(f"{type(error).__name__}: {error}")
+            outcome = Uncertain(f"{type(error).__name__}: {error}")
         await self._record(reply, outcome)
         # What waited behind it in the same conversation is next.
         self.bell.set()
@@ -98,6 +113,9 @@ class Delivery:
             except DatabaseUnavailable as error:
                 # The row stays ours, in ``sending``: what went out is recorded as soon as the database is back.
                 log.warning("could not record a delivery; trying again", reason=str(error))
+                await asyncio.sleep(POLL_SECONDS)
+            except Exception:
+                log.exception("could not record a delivery; trying again", reply=str(reply.id))
                 await asyncio.sleep(POLL_SECONDS)
             else:
                 return
@@ -112,14 +130,12 @@ class Delivery:
             if outbox.bury(connection, reply.id, self.claimer, outcome.reason):
                 body = {"reply": reply.id.hex, "channel": reply.channel, "reason": outcome.reason}
                 journal.append(connection, reply.principal, [Event("reply.failed", body)], under=None)
-        elif isinstance(outcome, Uncertain):
-            # Stays ``sending`` under no claim: the next attempt knows that this one may have gone out.
-            outbox.leave_uncertain(
-                connection, reply.id, self.claimer, outcome.reason, self._next(connection, reply, None)
-            )
         else:
-            next_at = self._next(connection, reply, outcome.seconds)
-            outbox.retry(connection, reply.id, self.claimer, outcome.reason, next_at)
+            # ``sending`` under no claim, where this attempt or an earlier one may have gone out: the next one knows.
+            uncertain = isinstance(outcome, Uncertain) or reply.was_sending
+            next_at = self._next(connection, reply, None if isinstance(outcome, Uncertain) else outcome.seconds)
+            put_back = outbox.leave_uncertain if uncertain else outbox.retry
+            put_back(connection, reply.id, self.claimer, outcome.reason, next_at)
 
     @staticmethod
     def _next(connection: Connection, reply: Reply, seconds: float | None) -> int:

@@ -82,7 +82,34 @@ def _default(field: FieldInfo) -> str:
     return f"`{field.default}`"
 
 
-PAGES = {"settings.md": settings_page}
+def cli_page() -> str:
+    """``docs/reference/cli.md``."""
+    from typer.main import get_command
+
+    from nightporter.cli.app import app
+
+    return "\n".join([texts.CLI_INTRODUCTION, *_command("nightporter", get_command(app))]) + "\n"
+
+
+def _command(name: str, command: Any) -> list[str]:
+    children = getattr(command, "commands", {})
+    lines = [f"\n## `{name}`\n" if children else f"\n### `{name}`\n", command.help or ""]
+    for parameter in command.params:
+        if parameter.name == "help":
+            continue
+        if parameter.param_type_name == "argument":
+            lines.append(
+                f"\n- `{parameter.name.upper()}{'…' if parameter.nargs == -1 else ''}`: {parameter.help or 'files'}"
+            )
+        else:
+            default = "" if parameter.default in (None, "", False) else f" Default: {parameter.default}."
+            lines.append(f"\n- `{', '.join(parameter.opts)}`: {parameter.help}{default}")
+    for child, its_command in children.items():
+        lines += _command(f"{name} {child}", its_command)
+    return lines
+
+
+PAGES = {"settings.md": settings_page, "cli.md": cli_page}
 
 
 if __name__ == "__main__":

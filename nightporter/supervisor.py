@@ -26,6 +26,8 @@ STEADY_SECONDS = 30.0
 """After so long a run, the next death counts as the first again."""
 STAGE_SECONDS = (2.5, 1.4, 0.6)
 """What each stage gets to end on SIGTERM before it is killed; together below the promised 5 s."""
+LATE_SECONDS = 10.0
+"""When to say what is still being waited for."""
 _PROBE_INTERVAL = 0.01
 
 
@@ -63,10 +65,13 @@ class Supervisor:
 
     private: tuple[int, ...] = ()
     on_ready: Callable[[], None] = lambda: None
+    on_late: Callable[[list[str]], None] = lambda names: None
+    """Told once, after ``LATE_SECONDS``, who is not ready."""
     children: list[Child] = field(default_factory=list)
     _stop_asked: int = 0
     _wakeup: tuple[int, int] | None = None
     _told_ready: bool = False
+    _late_at: float | None = None
 
     def watch_signals(self) -> None:
         """Take SIGTERM, SIGINT and SIGHUP as the wish to stop, and SIGCHLD as news."""
@@ -89,6 +94,7 @@ class Supervisor:
     def run(self) -> int:
         """Watch until told to stop, stop everything, and return the exit code."""
         code: int | None = None
+        self._late_at = time.monotonic() + LATE_SECONDS
         while not self._stop_asked:
             self._wait(self._next_due())
             code = self._reap()
@@ -188,10 +194,15 @@ class Supervisor:
     def _tell_ready(self) -> None:
         if not self._told_ready and self.children and all(child.ready for child in self.children):
             self._told_ready = True
+            self._late_at = None
             self.on_ready()
+        elif self._late_at is not None and time.monotonic() >= self._late_at:
+            self._late_at = None
+            self.on_late([child.program.name for child in self.children if not child.ready])
 
     def _next_due(self) -> float | None:
         due = [child.due for child in self.children if child.due is not None]
+        due += [self._late_at] if self._late_at is not None else []
         if any(child.pid and not child.ready and child.program.probe for child in self.children):
             due.append(time.monotonic() + _PROBE_INTERVAL)
         return min(due, default=None)

@@ -115,8 +115,8 @@ def preload_started_threads(module: str) -> str:
 
 def no_redis_here(home: Path) -> str:
     return (
-        f"redis_url is not set and no embedded Valkey answers in {home}; going on, but messages wait until one"
-        " is there. Set redis_url, or run `nightporter up`."
+        f"redis_url is not set and no embedded Valkey answers in {home}; going on, but answers take longer until"
+        " one does. Set redis_url, or run `nightporter up`."
     )
 
 
@@ -129,21 +129,25 @@ def prepare_failed(why: str) -> str:
 
 
 def still_waiting(services: list[str]) -> str:
-    return f"Still waiting for: {', '.join(services)}"
+    return f"Still waiting for {', '.join(services)}; what keeps them is said above, or by `nightporter doctor`."
 
 
-def up_is_ready(version: str, home: Path, listening: dict[str, str], command: str) -> str:
+def up_is_ready(version: str, home: Path, listening: dict[str, str], command: str, token: str) -> str:
     """What ``up`` prints when all services are ready."""
     lines = [f"Nightporter {version} is ready."]
     if "http" in listening:
-        lines.append(f"  http   http://{listening['http']}  (bearer token in {home}/token)")
+        lines.append(f"  http   http://{listening['http']}  (bearer token: {token})")
     if "smtp" in listening:
         lines.append(f"  mail   smtp://{listening['smtp']}  (user owner, password: the token)")
     lines.append(f"  home   {home}")
     if "http" in listening:
-        lines.append(f'Say hello:  {command} chat      or  {command} chat -m "$ uname -a"')
+        lines.append(f"Say hello:  {command} chat      or  {command} chat -m '$ uname -a'")
     lines.append("Ctrl-C stops it.")
     return "\n".join(lines)
+
+
+def volumes_not_here(scheme: str) -> str:
+    return f"volumes_url starts with {scheme}://, which this release cannot use; name a folder as file:///path"
 
 
 SETTINGS_INTRODUCTION = """\
@@ -164,5 +168,16 @@ key; the secret and its file are not given together.
 This page is made by `make docs` from the code; correct it there."""
 
 
-def volumes_not_here(scheme: str) -> str:
-    return f"volumes_url starts with {scheme}://, which this release cannot use; name a folder as file:///path"
+CLI_INTRODUCTION = """\
+# Commands
+
+| exit code | means |
+|---|---|
+| 0 | done |
+| 1 | failed: the sentence on standard error says why |
+| 2 | wrong usage, settings or machine: the sentence says what to do |
+| 3 | what was to be spoken to does not run |
+| 130 | interrupted |
+
+`--json` prints what a program may read: one object, or an object a line for lists. No error is a traceback; `--debug`
+shows one. `NIGHTPORTER_HOME` says which home is meant. This page is made by `make docs` from the code."""

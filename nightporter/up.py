@@ -26,7 +26,7 @@ from nightporter.service import Entry, Service, ServiceContext
 from nightporter.services import ALL, GATEWAY, PRELOAD, RUNNER_AND_SANDBOXES, prepare
 from nightporter.settings import Settings
 from nightporter.supervisor import Program, Supervisor
-from nightporter.token import ensure_token
+from nightporter.token import ensure_token, token_path
 
 VALKEY_STAGE = 2
 
@@ -65,9 +65,13 @@ def run(settings: Settings, house: House = WHOLE_HOUSE, command: str = "nightpor
     def ready() -> None:
         if addresses:
             home.write_listening(settings.home, addresses)
-        print(texts.up_is_ready(nightporter.__version__, settings.home, addresses, command), flush=True)
+        where = "http.token" if settings.http.token else str(token_path(settings.home))
+        print(texts.up_is_ready(nightporter.__version__, settings.home, addresses, command, where), flush=True)
 
-    supervisor = Supervisor(private, ready)
+    def late(names: list[str]) -> None:
+        print(texts.still_waiting(names), file=sys.stderr, flush=True)
+
+    supervisor = Supervisor(private, ready, late)
     supervisor.watch_signals()
     if binary is not None:
         server = binary

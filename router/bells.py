@@ -17,7 +17,6 @@ from uuid import UUID
 import redis
 import redis.asyncio
 import structlog
-from redis.exceptions import RedisError
 from rq import Queue
 
 log = structlog.get_logger()
@@ -68,7 +67,8 @@ class Ringer:
             try:
                 connection = connection or self._connect()
                 what(connection)
-            except (RedisError, OSError) as error:
+            except Exception as error:
+                # Whatever it was: the thread goes on, or no bell rings any more.
                 connection = None
                 log.warning("a bell was lost; the sweeper rings it again", reason=str(error))
 

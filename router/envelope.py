@@ -7,17 +7,16 @@ reply and nobody else reads it.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from hashlib import sha256
 from typing import Any
 
 from identity.users import Claim
+from workspace_store.database import storable, to_json
 
-MAX_TEXT_CHARACTERS = 4_000_000
-
-# What neither PostgreSQL nor SQLite stores in a text: NUL, and halves of surrogate pairs.
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+MAX_KEY_CHARACTERS = 500
+"""An index of PostgreSQL takes 2,704 bytes; a Message-ID may be longer."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +48,18 @@ class Envelope:
     sent_at: int | None = None
     reply: Mapping[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        # Here, so that no channel forgets a field: what cannot be stored is never acknowledged and comes for ever.
+        for name in ("account", "conversation", "thread", "text", "context"):
+            object.__setattr__(self, name, storable(getattr(self, name)))
+        object.__setattr__(self, "sender", Claim(**{k: storable(v) for k, v in asdict(self.sender).items()}))
+
     @property
     def dedupe_key(self) -> str:
-        return f"{self.channel}:{self.account}:{self.external_id}"
+        return dedupe_key(self.channel, self.account, self.external_id)
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), ensure_ascii=False)
+        return to_json(asdict(self))
 
     @staticmethod
     def from_json(body: str) -> Envelope:
@@ -64,6 +69,10 @@ class Envelope:
         return Envelope(**found)
 
 
-def clean(text: str) -> str:
-    """Text with U+FFFD in place of what no database stores."""
-    return _UNSTORABLE.sub("�", text)
+clean = storable
+
+
+def dedupe_key(channel: str, account: str, external_id: str) -> str:
+    """What makes a message the same one: where it was said and the platform's own id of it."""
+    key = storable(f"{channel}:{account}:{external_id}")
+    return key if len(key) <= MAX_KEY_CHARACTERS else f"{channel}:{account}:{sha256(key.encode()).hexdigest()}"

@@ -6,12 +6,13 @@ anything of theirs is stored.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
 import structlog
-from sqlalchemy import Connection, update
+from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from identity.access import Access, admit
@@ -22,11 +23,11 @@ from workspace_store import inbox, journal, outbox, principal
 from workspace_store.database import Database, now_us
 from workspace_store.journal import Event
 from workspace_store.outbox import Address
-from workspace_store.principal import principal as principals
 
 log = structlog.get_logger()
 
 JOURNALED_CHARACTERS = 2000
+CLASHES = 4
 
 
 @dataclass(frozen=True)
@@ -54,16 +55,19 @@ class Inbox:
 
         Raises DatabaseUnavailable: not recorded, the platform must be told to try again.
         """
-        try:
-            accepted = await self.database.write(lambda connection: self._record(connection, envelope))
-        except IntegrityError:
-            # The same message, or the same new sender, at the same moment: now it is there to be found.
-            accepted = await self.database.write(lambda connection: self._record(connection, envelope))
+        accepted = await self._record_once(envelope)
         if accepted is None:
             log.info("not admitted", channel=envelope.channel, proof=envelope.sender.proof or "none")
         elif not accepted.duplicate:
             self.ring(accepted)
         return accepted
+
+    async def _record_once(self, envelope: Envelope) -> Accepted | None:
+        for _ in range(CLASHES):
+            with contextlib.suppress(IntegrityError):
+                # The same message, or the same new sender, at the same moment: next time it is there to be found.
+                return await self.database.write(lambda connection: self._record(connection, envelope))
+        return await self.database.write(lambda connection: self._record(connection, envelope))
 
     def _record(self, connection: Connection, envelope: Envelope) -> Accepted | None:
         there = inbox.find(connection, envelope.dedupe_key)
@@ -74,7 +78,7 @@ class Inbox:
             return None
         command = commands.find(envelope.text)
         identifier = uuid4()
-        seq = _count(connection, user.id)
+        seq, owner = principal.received(connection, user.id)
         _insert(connection, envelope, identifier, user, seq, acted=command is not None)
         journal.append(connection, user.id, [_received(envelope, identifier, user)], under=None)
         if command is not None:
@@ -82,14 +86,7 @@ class Inbox:
             principal.drained(connection, user.id)
             text = answer(connection, commands.Asked(user, user.id, rest))
             _answer(connection, envelope, identifier, user, text)
-        owner = principal.look(connection, user.id)
-        return Accepted(identifier, user.id, False, command is not None, owner.owner if owner else None)
-
-
-def _count(connection: Connection, owner: UUID) -> int:
-    """Add one to the principal's inbox, which also locks its row; the new count."""
-    connection.execute(update(principals).where(principals.c.id == owner).values(inbox_seq=principals.c.inbox_seq + 1))
-    return principal.inbox_seq(connection, owner)
+        return Accepted(identifier, user.id, False, command is not None, owner)
 
 
 def _insert(connection: Connection, envelope: Envelope, identifier: UUID, user: User, seq: int, *, acted: bool) -> None:

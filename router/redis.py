@@ -9,10 +9,11 @@ from __future__ import annotations
 import functools
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import redis
-import redis.asyncio
+if TYPE_CHECKING:  # imported when needed: a command that only looks for the run folder should not wait for it
+    import redis
+    import redis.asyncio
 
 SOCKET_NAME = "valkey.sock"
 LONGEST_SOCKET_PATH = 107
@@ -36,24 +37,22 @@ def _folder_descriptor(folder: str) -> int:
     return os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
-def connection_kwargs(redis_url: str, home: Path) -> dict[str, Any]:
-    """Keyword arguments for a ``redis`` client of either kind; ``redis_url`` empty means the embedded Valkey."""
-    if not redis_url:
-        return {"unix_socket_path": socket_path(home)}
-    pool = redis.ConnectionPool.from_url(redis_url)
-    arguments = dict(pool.connection_kwargs)
-    if "path" in arguments:
-        arguments["unix_socket_path"] = arguments.pop("path")
-    if pool.connection_class is redis.SSLConnection:
-        arguments["ssl"] = True
-    return arguments
-
-
 def redis_client(redis_url: str, home: Path, **options: Any) -> redis.Redis:
-    """A client with bytes in and out, as RQ needs it; it connects at its first command."""
-    return redis.Redis(**connection_kwargs(redis_url, home), **options)
+    """A client with bytes in and out, as RQ needs it; it connects at its first command.
+
+    ``redis_url`` empty means the embedded Valkey.
+    """
+    import redis
+
+    if redis_url:
+        return redis.Redis.from_url(redis_url, **options)
+    return redis.Redis(unix_socket_path=socket_path(home), **options)
 
 
 def async_redis_client(redis_url: str, home: Path, **options: Any) -> redis.asyncio.Redis:
     """The same for coroutines."""
-    return redis.asyncio.Redis(**connection_kwargs(redis_url, home), **options)
+    import redis.asyncio
+
+    if redis_url:
+        return redis.asyncio.Redis.from_url(redis_url, **options)
+    return redis.asyncio.Redis(unix_socket_path=socket_path(home), **options)

@@ -45,19 +45,17 @@ class AloneGate:
     async def enter(self, *, alone: bool) -> AsyncIterator[None]:
         async with self._changed:
             await self._changed.wait_for(lambda: not self._closed)
-            if alone:
-                self._closed = True
-                await self._changed.wait_for(lambda: self._others == 0)
-            else:
-                self._others += 1
+            self._closed = alone
+            self._others += not alone
         try:
+            if alone:
+                async with self._changed:
+                    await self._changed.wait_for(lambda: self._others == 0)
             yield
         finally:
             async with self._changed:
-                if alone:
-                    self._closed = False
-                else:
-                    self._others -= 1
+                self._closed = self._closed and not alone
+                self._others -= not alone
                 self._changed.notify_all()
 
 
@@ -79,14 +77,21 @@ class Runner:
         """Drain a principal's inbox; returns at once where it is being drained, here or by another runner."""
         if owner in self.held:
             return
+        # From before the lease is asked for: a second bell at the same moment would take it over from the first.
+        self.held.add(owner)
+        try:
+            await self._serve(owner)
+        except StaleLease as error:
+            log.warning("lease lost", reason=str(error))
+        finally:
+            self.held.discard(owner)
+
+    async def _serve(self, owner: UUID) -> None:
         for pause in (*RETRY_SECONDS, None):
             try:
                 lease = await self._take(owner)
                 if lease is not None:
                     await self._drain(lease)
-                return
-            except StaleLease as error:
-                log.warning("lease lost", reason=str(error))
                 return
             except DatabaseUnavailable as error:
                 log.warning("the database is not there", principal=str(owner), reason=str(error))
@@ -97,7 +102,7 @@ class Runner:
     async def _take(self, owner: UUID) -> Lease | None:
         def transaction(connection: Connection) -> Lease | None:
             seen = principal.look(connection, owner)
-            if seen is None or not self._may_take(owner, seen):
+            if seen is None or not self._may_take(seen):
                 return None
             lease = principal.take(connection, owner, self.id, seen)
             if lease is not None and seen.owner not in (None, self.id):
@@ -106,18 +111,15 @@ class Runner:
 
         return await self.database.write(transaction)
 
-    def _may_take(self, owner: UUID, seen: Owner) -> bool:
-        if seen.owner is None:
+    def _may_take(self, seen: Owner) -> bool:
+        if seen.owner is None or seen.owner == self.id:
+            # Our own: the turn that held it ended without giving it back, for nothing else here serves this principal.
             return True
-        if seen.owner == self.id:
-            # Our own lease and not in hand: the turn that held it ended without giving it back.
-            return owner not in self.held
         if self.shared_home:
             return liveness.is_dead(self.lives, seen.owner)
         return seen.expired
 
     async def _drain(self, lease: Lease) -> None:
-        self.held.add(lease.principal)
         try:
             while not await self._serve_next(lease):
                 pass
@@ -125,8 +127,6 @@ class Runner:
             with contextlib.suppress(DatabaseUnavailable):
                 await asyncio.shield(self.database.write(lambda connection: principal.abandon(connection, lease)))
             raise
-        finally:
-            self.held.discard(lease.principal)
 
     async def _serve_next(self, lease: Lease) -> bool:
         """One turn; True: the inbox is drained and the lease given back."""
@@ -141,24 +141,40 @@ class Runner:
             return False
         suspect = row.crashes >= SUSPECT_CRASHES
         async with self.gate.enter(alone=suspect):
-            return await self.turns.run(lease, row, alone=suspect)
+            try:
+                return await self.turns.run(lease, row, alone=suspect)
+            except (StaleLease, DatabaseUnavailable):
+                raise
+            except Exception:
+                log.exception("a turn raised", principal=str(row.principal), message=str(row.id))
+        await self._count_failure(lease, row)
+        return False
+
+    async def _count_failure(self, lease: Lease, row: Row) -> None:
+        """What makes its turn raise each time is poison as well: it must not hold up what is behind it for ever."""
+
+        def transaction(connection: Connection) -> None:
+            principal.fence(connection, lease)
+            inbox.count_failure(connection, row.id)
+
+        await self.database.write(transaction)
+        await asyncio.sleep(RETRY_SECONDS[min(row.crashes_alone, len(RETRY_SECONDS) - 1)])
 
     async def _stopped(self, row: Row) -> bool:
         stop = await self.database.read(lambda connection: principal.stop_seq(connection, row.principal))
         return stop >= row.seq
 
     async def _finish_without_turn(self, lease: Lease, row: Row, status: inbox.Status, text: str) -> None:
-        """Give a message its final status and its sender a word about it."""
-        kind = "message.set_aside" if status == "set_aside" else "reply.queued"
-        event = Event(kind, {"message": row.id.hex, "text": text})
+        """Give a message its final status and its sender a word about it; what its turn had taken in waits again."""
+        body = {"message": row.id.hex, "text": text}
+        events = [Event("message.set_aside", body)] if status == "set_aside" else []
 
         def transaction(connection: Connection) -> None:
-            journal.append(connection, lease.principal, [event], under=lease)
-            taken = [row.id]
+            journal.append(connection, lease.principal, [*events, Event("reply.queued", body)], under=lease)
             if row.turn is not None:
-                taken = [found.id for found in inbox.taken_by(connection, row.turn)] or taken
-            inbox.finish(connection, taken, status)
-            principal.drained(connection, lease.principal, len(taken))
+                inbox.give_back(connection, row.turn)
+            inbox.finish(connection, [row.id], status)
+            principal.drained(connection, lease.principal)
             outbox.queue(
                 connection,
                 key=f"{row.id.hex}:0",

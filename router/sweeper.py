@@ -50,6 +50,9 @@ class Sweeper:
                     self.serve(found)
             except DatabaseUnavailable as error:
                 log.warning("could not sweep", reason=str(error))
+            except Exception:
+                # Without a sweeper a lost bell is lost for good.
+                log.exception("could not sweep")
             await asyncio.sleep(SWEEP_SECONDS)
             since = now_us() - RING_AGAIN_US
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 from identity.users import User
 from workspace_store.checkpoints import CommittedGeneration
@@ -28,5 +28,6 @@ def whoami(user: User, identities: list[tuple[str, str, str]]) -> str:
 
 
 def generation(found: CommittedGeneration) -> str:
-    at = datetime.fromtimestamp(found.at / 1e6)
-    return f"- {found.generation}: {at:%Y-%m-%d %H:%M:%S}, {found.files} files, {found.changed} changed: {found.note}"
+    at = datetime.fromtimestamp(found.at / 1e6, UTC)
+    changes = f"{found.files} files, {found.changed} changed"
+    return f"- {found.generation}: {at:%Y-%m-%d %H:%M:%S} UTC, {changes}: {found.note}"

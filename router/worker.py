@@ -36,8 +36,20 @@ DEQUEUE_SECONDS = 5
 RETRY_SECONDS = 0.5
 BEAT_SECONDS = 5
 MAINTENANCE_SECONDS = 60
+END_SECONDS = 1.0
 # RQ's bookkeeping costs some ms of CPU a job: it is kept for jobs that last long enough to be looked at.
 SHOWN_AFTER_SECONDS = 0.1
+
+
+def _nothing() -> None:
+    """Comes after what was submitted before."""
+
+
+def _join(threads: list[threading.Thread], seconds: float) -> None:
+    """Wait for threads to end, ``seconds`` for all of them: Redis may hang."""
+    deadline = time.monotonic() + seconds
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
 
 
 def serve(principal: str) -> None:
@@ -73,6 +85,7 @@ class TurnWorker(BaseWorker):
         self._stop = stop
         # Each reader holds one slot while it waits for a job; all slots but those can run turns.
         self._slots = threading.BoundedSemaphore(concurrency + len(queues) - 1)
+        self._concurrency = concurrency
         self._bookkeeper = ThreadPoolExecutor(1, "rq-bookkeeping")
         self._shown: dict[str, _Shown] = {}
         self._running: set[asyncio.Task[None]] = set()
@@ -94,6 +107,8 @@ class TurnWorker(BaseWorker):
         for thread in threads:
             thread.start()
         await self._closed.wait()
+        threading.Thread(target=self._unblock, args=(readers,), daemon=True).start()
+        await asyncio.to_thread(_join, threads, END_SECONDS)
 
     def close(self) -> None:
         """Take no more jobs; called on the loop."""
@@ -102,9 +117,13 @@ class TurnWorker(BaseWorker):
 
     def serve_here(self, principal: UUID) -> bool:
         """Serve a principal without a job, if a slot is free; called on the loop."""
-        if self._closing.is_set() or not self._slots.acquire(blocking=False):
+        if self._closing.is_set():
             return False
-        self._spawn(self._serve_principal(principal))
+        slot = self._slots.acquire(blocking=False)
+        if not slot and len(self._running) >= self._concurrency:
+            return False
+        # With no slot left but fewer turns than may run, it is readers that hold the slots: they only wait.
+        self._spawn(self._serve_principal(principal), slot=slot)
         return True
 
     async def drain(self, seconds: float) -> None:
@@ -114,21 +133,53 @@ class TurnWorker(BaseWorker):
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
+        await asyncio.wait([asyncio.wrap_future(self._bookkeeper.submit(_nothing))], timeout=END_SECONDS)
         self._bookkeeper.shutdown(wait=False, cancel_futures=True)
 
     # Readers, each in its thread
 
     def _read(self, queue: Queue, loop: asyncio.AbstractEventLoop) -> None:
         connection = self._connect()
+        # By its name it is found to be unblocked, also after it has connected again.
+        connection.connection_pool.connection_kwargs["client_name"] = self._reader_name
         mine = Queue(queue.name, connection=connection)
         while not self._closing.is_set():
             if not self._slots.acquire(timeout=RETRY_SECONDS):
                 continue
             job = self._next_job(mine, connection)
-            if job is None or self._closing.is_set():
+            if job is None:
                 self._slots.release()
+            elif self._closing.is_set():
+                self._slots.release()
+                self._put_back(mine, job)
             else:
                 loop.call_soon_threadsafe(self._start, job, mine)
+
+    @property
+    def _reader_name(self) -> str:
+        return f"reader-{self.name}"
+
+    def _unblock(self, readers: list[threading.Thread]) -> None:
+        """End the readers' wait for a job, which would go to a process that is ending."""
+        try:
+            connection = self._connect()
+            while any(reader.is_alive() for reader in readers):
+                for client in connection.client_list():
+                    if client["name"] == self._reader_name:
+                        connection.client_unblock(int(client["id"]))
+                time.sleep(0.02)
+        except (RedisError, OSError) as error:
+            log.debug("readers end by themselves", reason=str(error))
+
+    def _put_back(self, queue: Queue, job: Job) -> None:
+        """A job that came while this worker closed goes to another one."""
+        try:
+            with queue.connection.pipeline() as pipeline:
+                pipeline.lrem(queue.intermediate_queue_key, 1, job.id)
+                pipeline.lpush(queue.key, job.id)
+                pipeline.execute()
+        except (RedisError, OSError) as error:
+            log.debug("a job was not put back; a sweeper finds its mail", reason=str(error))
 
     def _next_job(self, queue: Queue, connection: redis.Redis) -> Job | None:
         try:
@@ -139,27 +190,31 @@ class TurnWorker(BaseWorker):
             log.warning("Redis is not there; trying again", reason=str(error))
             self._closing.wait(RETRY_SECONDS)
             return None
+        except Exception as error:
+            # Not one of ours, or damaged. This thread is all there is to read the queue.
+            log.exception("a job could not be read", queue=queue.name)
+            self._drop(queue, str(getattr(error, "job_id", "")))
+            return None
         return found[0] if found else None
 
     # Turns, on the loop
 
     def _start(self, job: Job, queue: Queue) -> None:
-        self._spawn(self._serve(job, queue))
+        self._spawn(self._serve(job, queue), slot=True)
 
-    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, coroutine: Coroutine[Any, Any, None], *, slot: bool) -> None:
         task = asyncio.create_task(coroutine)
         self._running.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._running.discard(task)
-        self._slots.release()
+        task.add_done_callback(self._running.discard)
+        if slot:
+            task.add_done_callback(lambda _: self._slots.release())
 
     async def _serve(self, job: Job, queue: Queue) -> None:
         try:
             principal = UUID(str(job.args[0]))
         except Exception:
             log.exception("not a wake-up job", job=job.id)
+            self._bookkeeper.submit(self._drop, queue, job.id)
             return
         self._shown[job.id] = _Shown(principal, queue)
         loop = asyncio.get_running_loop()
@@ -168,8 +223,7 @@ class TurnWorker(BaseWorker):
             await self._serve_principal(principal)
         finally:
             showing.cancel()
-            if not self._closing.is_set():
-                self._bookkeeper.submit(self._forget, job)
+            self._bookkeeper.submit(self._forget, job)
 
     async def _serve_principal(self, principal: UUID) -> None:
         try:
@@ -201,23 +255,32 @@ class TurnWorker(BaseWorker):
                 if shown.execution is not None:
                     self.cleanup_execution(job, pipeline, shown.execution)
                 pipeline.lrem(shown.queue.intermediate_queue_key, 1, job.id)
-                pipeline.delete(job.key)
+                pipeline.delete(job.key, shown.queue.intermediate_queue.get_first_seen_key(job.id))
                 pipeline.execute()
         except (RedisError, OSError) as error:
             # The job's own time to live, or maintenance, removes it.
             log.debug("a job is not forgotten", reason=str(error))
 
+    def _drop(self, queue: Queue, job_id: str) -> None:
+        """Remove a job that nobody can serve."""
+        try:
+            with self.connection.pipeline() as pipeline:
+                pipeline.lrem(queue.intermediate_queue_key, 1, job_id)
+                pipeline.delete(Job.key_for(job_id))
+                pipeline.execute()
+        except (RedisError, OSError) as error:
+            log.debug("a job is not removed", reason=str(error))
+
     def _keep_known(self) -> None:
         """Keep this worker and its executions visible, and clean up after dead ones; never in a turn's way."""
-        subscribed, cleaned = False, 0.0
+        cleaned = 0.0
         known: Any = self  # These methods of RQ carry no types.
         while not self._closing.is_set():
             try:
                 if not self.connection.exists(self.key):
                     known.register_birth()
-                if not subscribed:
+                if known.pubsub_thread is None or not known.pubsub_thread.is_alive():
                     known.subscribe()
-                    subscribed = True
                 self.heartbeat()
                 for execution in list(self.executions.values()):
                     self.maintain_heartbeats(execution.job, execution)
@@ -226,16 +289,26 @@ class TurnWorker(BaseWorker):
                     cleaned = time.monotonic()
             except (RedisError, OSError) as error:
                 log.debug("this worker could not tell Redis that it lives", reason=str(error))
+            except Exception:
+                log.exception("this worker could not tell Redis that it lives")
             self._closing.wait(BEAT_SECONDS)
         try:
             known.register_death()
+            if known.pubsub_thread is not None:
+                known.pubsub_thread.stop()
+                # Its answer is what ends the thread's wait.
+                known.pubsub.unsubscribe()
         except (RedisError, OSError) as error:
             log.debug("this worker could not tell Redis that it ends", reason=str(error))
 
     def handle_payload(self, message: Any) -> None:
         """RQ's stop commands end the turns of the job's principal, as /stop does."""
-        payload = parse_payload(message)
-        if payload.get("command") in ("stop-job", "stop-execution"):
-            shown = self._shown.get(str(payload.get("job_id")))
-            if shown is not None:
-                self._stop(shown.principal)
+        try:
+            payload = parse_payload(message)
+            if payload.get("command") in ("stop-job", "stop-execution"):
+                shown = self._shown.get(str(payload.get("job_id")))
+                if shown is not None:
+                    self._stop(shown.principal)
+        except Exception:
+            # The thread that listens goes on, whatever was said to it and whatever became of it.
+            log.exception("a command could not be followed")

@@ -63,7 +63,7 @@ class BubblewrapBackend:
     ) -> None:
         self._run_dir = run_dir
         self._bwrap = bwrap
-        self._host_uids = host_uids or uids.HostUids()
+        self._host_uids = host_uids or uids.HostUids.of(run_dir)
         self._records = reaper.Records(run_dir / "sandboxes")
         name = "nightporter-" + hashlib.sha256(os.fsencode(run_dir.resolve())).hexdigest()[:12]
         self._cgroups: CgroupParents | None = cgroups.discover(name) if use_cgroups else None

@@ -12,19 +12,38 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from agent.sandbox import BackgroundTask, CommandResult, OutputListener, SandboxError, SandboxLost
+from sandbox_runner.guest_frames import (
+    EVENT,
+    MAX_FRAME,
+    RESULT,
+    Answer,
+    Captured,
+    GuestHello,
+    Interrupted,
+    OneTask,
+    Output,
+    OutputEvent,
+    Restored,
+    Result,
+    Said,
+    TaskEndedEvent,
+    TaskRecord,
+    Tasks,
+    Unknown,
+)
 
 GUEST_FOLDER = Path(__file__).parent / "guest"
 PROTOCOL = 1
-MAX_FRAME = 2 << 20
 ANSWER_SECONDS = 30.0
 """Time for every answer but that of a command."""
 
-_MAX_NOTES = 1000
+
+Model = TypeVar("Model", bound=Said)
 
 
 class GuestProtocolError(SandboxLost):
@@ -56,131 +75,11 @@ def guest_arguments(
     return arguments
 
 
-class _Said(BaseModel):
-    """Base of all that a guest says: exact types, no surprises in size."""
-
-    model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
-
-
-Model = TypeVar("Model", bound=_Said)
-
-_Text = Annotated[str, Field(max_length=MAX_FRAME)]
-_Name = Annotated[str, Field(max_length=256)]
-_FilePath = Annotated[str, Field(max_length=8192)]
-_Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-_Notes = Annotated[tuple[Annotated[str, Field(max_length=8192)], ...], Field(max_length=_MAX_NOTES, strict=False)]
-_Count = Annotated[int, Field(ge=0, lt=1 << 53)]
-
-
-class _Result(_Said):
-    call_id: _Name
-    status: Literal["exited", "running", "interrupted"]
-    exit_code: int | None
-    output: _Text
-    omitted_bytes: _Count
-    duration_ms: _Count
-    terminal: _Name
-    cwd: _FilePath
-    task: _Count | None
-    state_digest: _Digest | None
-    notes: _Notes
-
-
-class _Task(_Said):
-    task: _Count
-    argv: Annotated[tuple[Annotated[str, Field(max_length=1 << 18)], ...], Field(max_length=8192, strict=False)]
-    cwd: _FilePath
-    state: Literal["running", "exited", "lost"]
-    exit_code: int | None
-    log: _FilePath
-    policy: Literal["restart", "ask", "never"]
-    starts: _Count
-    started_at: float
-
-
-class _Unknown(_Said):
-    unknown: Literal[True]
-
-
-class _Tasks(_Said):
-    tasks: Annotated[list[_Task], Field(max_length=100_000)]
-
-
-class _OneTask(_Said):
-    task: _Task
-
-
-class _Output(_Said):
-    output: _Text
-
-
-class _Interrupted(_Said):
-    interrupted: bool
-
-
-class GuestHello(_Said):
-    """Who answers on the other end."""
-
-    protocol: int
-    pid: int
-    python: _Name
-    workspace: _FilePath
-
-
-class Restored(_Said):
-    """What a guest came up from. ``digest`` is None where there was no usable state."""
-
-    digest: _Digest | None
-    terminals: Annotated[tuple[_Name, ...], Field(max_length=64, strict=False)]
-    notes: _Notes
-
-
-class Captured(_Said):
-    """``digest`` is None where a terminal is busy (the last publication stands) or nothing could be written."""
-
-    digest: _Digest | None
-    notes: _Notes
-
-
-class _Refusal(_Said):
-    code: _Name
-    message: _Text
-
-
-class _Answer(_Said):
-    id: int
-    ok: bool
-    result: dict[str, Any] | None = None
-    error: _Refusal | None = None
-
-
-class _OutputEvent(_Said):
-    event: Literal["output"]
-    call_id: _Name
-    data: _Text
-
-
-class _TaskEndedEvent(_Said):
-    event: Literal["task_ended"]
-    task: _Task
-
-
-class _StateEvent(_Said):
-    event: Literal["state"]
-    digest: _Digest | None
-
-
-_EVENT: TypeAdapter[_OutputEvent | _TaskEndedEvent | _StateEvent] = TypeAdapter(
-    Annotated[_OutputEvent | _TaskEndedEvent | _StateEvent, Field(discriminator="event")]
-)
-_RESULT: TypeAdapter[_Result | _Unknown] = TypeAdapter(_Result | _Unknown)
-
-
-def _task(said: _Task) -> BackgroundTask:
+def _task(said: TaskRecord) -> BackgroundTask:
     return BackgroundTask(**said.model_dump())
 
 
-def _command_result(said: _Result) -> CommandResult:
+def _command_result(said: Result) -> CommandResult:
     return CommandResult(**said.model_dump())
 
 
@@ -243,7 +142,7 @@ class GuestConnection:
         command: str,
         *,
         terminal: str = "main",
-        timeout: float,  # noqa: ASYNC109 - the guest's, not ours
+        timeout: float,
         background: bool = False,
         output_bytes: int = 1 << 20,
         on_output: OutputListener | None = None,
@@ -264,7 +163,7 @@ class GuestConnection:
             )
         finally:
             self._listeners.pop(call_id, None)
-        result = self._checked(_Result, answer)
+        result = self._checked(Result, answer)
         if result.call_id != call_id:
             raise self._fail("the guest answered with the result of another call")
         return _command_result(result)
@@ -272,25 +171,25 @@ class GuestConnection:
     async def result(self, call_id: str) -> CommandResult | None:
         """Wait for a command's result; None: this guest does not know it."""
         try:
-            said = _RESULT.validate_python(await self._ask("result", within=None, call_id=call_id))
+            said = RESULT.validate_python(await self._ask("result", within=None, call_id=call_id))
         except ValidationError as error:
             raise self._fail(_brief(error)) from None
-        return None if isinstance(said, _Unknown) else _command_result(said)
+        return None if isinstance(said, Unknown) else _command_result(said)
 
     async def interrupt(self, terminal: str = "main") -> bool:
         """SIGINT to what runs in the foreground, SIGKILL after two seconds; False: nothing ran there."""
-        return self._checked(_Interrupted, await self._ask("interrupt", terminal=terminal)).interrupted
+        return self._checked(Interrupted, await self._ask("interrupt", terminal=terminal)).interrupted
 
     async def tasks(self) -> list[BackgroundTask]:
-        return [_task(said) for said in self._checked(_Tasks, await self._ask("tasks")).tasks]
+        return [_task(said) for said in self._checked(Tasks, await self._ask("tasks")).tasks]
 
     async def task_output(self, task: int, tail_bytes: int = 8192) -> str:
-        return self._checked(_Output, await self._ask("task_output", task=task, tail_bytes=tail_bytes)).output
+        return self._checked(Output, await self._ask("task_output", task=task, tail_bytes=tail_bytes)).output
 
     async def stop_task(self, task: int, *, grace: float = 5.0) -> BackgroundTask:
         """SIGTERM, SIGKILL after ``grace`` seconds; returns once it has ended."""
         answer = await self._ask("task_stop", within=grace + ANSWER_SECONDS, task=task, grace_s=grace)
-        return _task(self._checked(_OneTask, answer).task)
+        return _task(self._checked(OneTask, answer).task)
 
     async def capture(self) -> Captured:
         """Publish process state now."""
@@ -368,11 +267,11 @@ class GuestConnection:
             if isinstance(frame, dict) and "event" in frame:
                 self._take_event(frame)
             else:
-                self._take_answer(_Answer.model_validate(frame))
+                self._take_answer(Answer.model_validate(frame))
         except ValidationError as error:
             self._fail(_brief(error))
 
-    def _take_answer(self, answer: _Answer) -> None:
+    def _take_answer(self, answer: Answer) -> None:
         waiting = self._pending.pop(answer.id, None)
         if waiting is None:
             self._fail(f"the guest answered a question that was not asked ({answer.id})")
@@ -387,12 +286,12 @@ class GuestConnection:
             self._fail("the guest sent an answer without content")
 
     def _take_event(self, frame: dict[str, Any]) -> None:
-        event = _EVENT.validate_python(frame)
-        if isinstance(event, _OutputEvent):
+        event = EVENT.validate_python(frame)
+        if isinstance(event, OutputEvent):
             listener = self._listeners.get(event.call_id)
             if listener is not None:
                 listener(event.data)
-        elif isinstance(event, _TaskEndedEvent):
+        elif isinstance(event, TaskEndedEvent):
             if self._on_task_ended is not None:
                 self._on_task_ended(_task(event.task))
         elif self._on_state is not None:

@@ -44,6 +44,11 @@ class TurnSandbox:
         return self
 
     @property
+    def id(self) -> str | None:
+        """The sandbox that is awake for this turn; None: none yet."""
+        return self._report.sandbox_id if self._report else None
+
+    @property
     def briefing(self) -> list[str]:
         return list(self._report.notes) if self._report else []
 

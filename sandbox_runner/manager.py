@@ -25,6 +25,7 @@ from sandbox_runner.guest_connection import GuestConnection
 from sandbox_runner.published import Snapshot, write_checkpoint
 from sandbox_runner.sandboxes import Look
 from sandbox_runner.seats import Awake, Seat, Seating, state_digest
+from sandbox_runner.uids import strip_special_bits
 from workspace_store import journal, principal
 from workspace_store.database import Database, DatabaseUnavailable
 from workspace_store.journal import Event
@@ -318,6 +319,8 @@ class Manager:
             except (SandboxError, TimeoutError) as error:
                 notes = (f"process state was not captured at the end: {error}",)
             await self._dismantle(seat)
+        for tree in (seat.volume.workspace, seat.volume.home):
+            await asyncio.to_thread(strip_special_bits, tree)
         parent = await self._generation(seat.principal)
         published = await self._publish(seat, parent, None, texts.SLEEP_NOTE)
         digest = await asyncio.to_thread(seat.state_digest)
@@ -338,7 +341,10 @@ class Manager:
         if sleeping:
             await asyncio.wait(sleeping, timeout=seconds)
         for seat in list(self._seats.values()):
+            # A turn was cut off in it: what its guest has published stands, the turn goes on elsewhere.
             await self._kill(seat)
+            with contextlib.suppress(DatabaseUnavailable):
+                await self._leave(seat)
         await self.backend.close()
 
     def awake(self) -> list[UUID]:

@@ -15,12 +15,12 @@ from typing import Any
 from uuid import UUID
 
 import structlog
-from workspace_store.packs import VolumeError
 
 from agent.sandbox import SandboxError, SandboxLost, SandboxUnavailable
 from sandbox_runner.manager import Manager
 from sandbox_runner.sandboxes import FRAME_LIMIT, short_path
 from workspace_store.database import DatabaseUnavailable
+from workspace_store.packs import VolumeError
 from workspace_store.principal import StaleTenancy
 
 log = structlog.get_logger()

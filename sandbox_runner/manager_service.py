@@ -9,7 +9,6 @@ from pathlib import Path
 from uuid import UUID
 
 import structlog
-from workspace_store.volumes import Volumes
 
 from agent.sandbox import SandboxLimits, SandboxUnavailable
 from sandbox_runner import backend, guest
@@ -24,6 +23,7 @@ from sandbox_runner.settings import SandboxSettings
 from sandbox_runner.uids import HostUids
 from workspace_store.database import Database
 from workspace_store.liveness import Life
+from workspace_store.volumes import Volumes
 
 log = structlog.get_logger()
 
@@ -58,7 +58,7 @@ async def serve(
         loop.add_signal_handler(number, stopping.set)
     life = Life(home / "run" / "lives", ROLE, host)
     database = Database(database_url)
-    seating = Seating(life.id, database, Volumes(volumes), home / "run" / "lives", HostUids())
+    seating = Seating(life.id, database, Volumes(volumes), home / "run" / "lives", HostUids.of(home))
     manager = Manager(
         seating, await choose_backend(home, host, settings), Path(guest.__file__).parent, limits(settings),
         settings.idle_seconds, ring,
@@ -76,7 +76,7 @@ async def serve(
 
 async def choose_backend(home: Path, host: str, settings: SandboxSettings) -> Backend:
     """The strongest backend that works here; one that refuses everything where none does."""
-    bubblewrap = BubblewrapBackend(home / "run" / f"sandboxes-{host}")
+    bubblewrap = BubblewrapBackend(home / "run" / f"sandboxes-{host}", host_uids=HostUids.of(home))
     left = await asyncio.to_thread(bubblewrap.reap)
     if left:
         log.info("removed what an earlier sandbox manager left", sandboxes=left)

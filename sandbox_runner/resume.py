@@ -27,7 +27,7 @@ class Recorded:
     """What a turn's events say. Empty for a turn that begins."""
 
     steps: dict[int, Step] = field(default_factory=dict)
-    requested: set[str] = field(default_factory=set)
+    requested: dict[str, dict[str, Any]] = field(default_factory=dict)
     returned: dict[str, dict[str, Any]] = field(default_factory=dict)
     rolled_back: set[str] = field(default_factory=set)
 
@@ -41,7 +41,7 @@ class Recorded:
 
     @property
     def uncertain(self) -> set[str]:
-        return self.requested - self.returned.keys()
+        return self.requested.keys() - self.returned.keys()
 
 
 def read(events: Sequence[journal.Recorded]) -> Recorded:
@@ -54,7 +54,7 @@ def read(events: Sequence[journal.Recorded]) -> Recorded:
         if event.kind == "model.responded":
             found.steps[int(body["step"])] = Step.from_json(body)
         elif event.kind == "tool.requested":
-            found.requested.add(str(body["call"]))
+            found.requested[str(body["call"])] = body
         elif event.kind == "tool.returned":
             found.returned[str(body["call"])] = body
         elif event.kind == "turn.rolled_back":
@@ -88,11 +88,18 @@ def said(recorded: Recorded, call: ToolCall, body: dict[str, Any]) -> Said:
     return Said("tool", text, call=call.id, name=call.name)
 
 
-async def close_uncertain(turn: UUID, sandbox: TurnSandbox, call: ToolCall) -> ToolResult:
-    """The result of a tool that was under way: from the sandbox that lived on, else what is known. Never run again."""
+async def close_uncertain(
+    turn: UUID, sandbox: TurnSandbox, call: ToolCall, requested: dict[str, Any]
+) -> ToolResult | None:
+    """The result of a tool that was under way: from the sandbox that lived on, else what is known. Never run again.
+
+    None: the very sandbox it was requested for lives and has never heard of it, so it has not begun.
+    """
     if call.name == SHELL:
         try:
             result = await sandbox.result(f"{turn.hex}:{call.id}")
+            if result is None and sandbox.id == requested.get("sandbox"):
+                return None
         except SandboxError:
             result = None
         if result is not None:

@@ -16,9 +16,6 @@ from uuid import UUID
 
 import structlog
 from sqlalchemy import Connection
-from workspace_store.beneath import UnsafePath
-from workspace_store.packs import VolumeError
-from workspace_store.volumes import Volume, Volumes
 
 from agent.sandbox import SandboxUnavailable, WakeReport
 from sandbox_runner import texts
@@ -26,8 +23,11 @@ from sandbox_runner.backend import RunningSandbox
 from sandbox_runner.guest_connection import GuestConnection
 from sandbox_runner.uids import HostUids, take_ownership
 from workspace_store import liveness, principal
+from workspace_store.beneath import UnsafePath
 from workspace_store.database import Database
+from workspace_store.packs import VolumeError
 from workspace_store.principal import StaleTenancy, Tenancy, Tenant
+from workspace_store.volumes import Volume, Volumes
 
 log = structlog.get_logger()
 

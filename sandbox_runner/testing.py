@@ -41,6 +41,8 @@ while data := connection.recv(65536):
 
 LIMITS = SandboxLimits(memory_mb=256, processes=64, disk_mb=64)
 _numbers = itertools.count(1)
+# Test processes side by side must not count each other's processes.
+TEST_UIDS = HostUids.of(Path(f"/tests/{os.getpid()}"))
 
 
 @dataclass
@@ -76,7 +78,7 @@ class Shell:
 
 def own_uid(number: int = 1) -> int | None:
     """The host uid for a test's principal: None for an ordinary user."""
-    return HostUids().uid(number) if os.geteuid() == 0 else None
+    return TEST_UIDS.uid(number) if os.geteuid() == 0 else None
 
 
 def volume(folder: Path, uid: int | None) -> tuple[Path, Path]:

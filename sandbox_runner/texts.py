@@ -16,7 +16,7 @@ def volume_refused(reason: str) -> str:
 
 def set_aside(crashes: int) -> str:
     return (
-        f"I set this message aside: working on it ended my process {crashes} times when nothing else was running. "
+        f"I set this message aside: working on it failed {crashes} times, with nothing else to blame for it. "
         "What came after it goes on as usual. Say it differently, or ask an administrator to look at the journal."
     )
 

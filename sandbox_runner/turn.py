@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -20,7 +20,7 @@ from agent import context
 from agent import texts as agent_texts
 from agent.engine import Engine, EngineError, Step, ToolCall
 from agent.sandbox import SandboxError, SandboxLost
-from agent.tools import TOOLS, ToolResult, Write
+from agent.tools import TOOLS, Tool, ToolResult, Write
 from agent.trajectory import Said, fit, preview
 from sandbox_runner import resume, texts
 from sandbox_runner.host import TurnSandbox
@@ -171,21 +171,33 @@ class TurnRunner:
             turn.touched = turn.touched or bool(returned.get("touched"))
             return resume.said(turn.recorded, call, returned)
         tool = TOOLS.get(call.name)
-        requested = call.id in turn.recorded.requested
-        if not requested:
-            await self._append(turn, [_requested(call)])
         try:
             if tool is None:
                 result = ToolResult(agent_texts.refused(f"there is no tool called {call.name}"))
-            elif requested and tool.repetition == "once":
-                result = await resume.close_uncertain(turn.id, sandbox, call)
             else:
-                result = await tool.run(sandbox, call.id, call.arguments)
+                result = await self._run_tool(turn, sandbox, tool, call)
         except SandboxLost:
             result = await resume.close_lost(sandbox)
         except SandboxError as error:
             result = ToolResult(agent_texts.refused(str(error)))
         return await self._record_result(turn, sandbox, call, result)
+
+    async def _run_tool(self, turn: Turn, sandbox: TurnSandbox, tool: Tool, call: ToolCall) -> ToolResult:
+        """Request a tool in the journal and run it; one that was requested before is closed, or proven not begun."""
+        if tool.needs_sandbox:
+            # Before the request: so a request names the sandbox it goes to, and a wake cut off is no uncertainty. What
+            # the engine said must not have to be asked for again meanwhile.
+            if turn.pending and sandbox.id is None:
+                await self._append(turn, [])
+            await sandbox.wake()
+        requested = turn.recorded.requested.get(call.id)
+        if requested is None:
+            await self._append(turn, [*sandbox.unsaid_events(), _requested(call, sandbox.id)])
+        elif tool.repetition == "once":
+            closed = await resume.close_uncertain(turn.id, sandbox, call, requested)
+            if closed is not None:
+                return closed
+        return await tool.run(sandbox, call.id, call.arguments)
 
     async def _record_result(self, turn: Turn, sandbox: TurnSandbox, call: ToolCall, result: ToolResult) -> Said:
         """Record ``tool.returned`` with the tool's own writes, and take in what arrived meanwhile."""
@@ -272,6 +284,7 @@ class TurnRunner:
     ) -> bool:
         """Checkpoint, outbox, counts and inbox status in one fenced transaction; whether the lease went with it."""
         said = [*turn.said, *(Said("assistant", text, message=message) for message, text in replies.items())]
+        kept = [replace(item, text=preview(item.text, None)) for item in said]
 
         def transaction(connection: Connection) -> bool:
             events = [*turn.pending, *sandbox.unsaid_events()]
@@ -282,7 +295,7 @@ class TurnRunner:
             _queue_replies(connection, turn, replies)
             write_checkpoint(connection, turn.principal, seq, turn.id, snapshot)
             checkpoints.record_turn(
-                connection, turn.principal, seq, turn.id, [item.to_json() for item in said], context.tokens_of(said)
+                connection, turn.principal, seq, turn.id, [item.to_json() for item in kept], context.tokens_of(kept)
             )
             rows = [assignment.row.id for assignment in turn.assignments]
             inbox.finish(connection, rows, turn.status)
@@ -314,8 +327,9 @@ def _asked(assignment: Assignment) -> Said:
     return Said("user", assignment.text, message=assignment.row.id.hex, data=data)
 
 
-def _requested(call: ToolCall) -> Event:
-    return Event("tool.requested", {"call": call.id, "name": call.name, "arguments": dict(call.arguments)})
+def _requested(call: ToolCall, sandbox: str | None) -> Event:
+    body = {"call": call.id, "name": call.name, "arguments": dict(call.arguments), "sandbox": sandbox}
+    return Event("tool.requested", body)
 
 
 def _same_for_all(turn: Turn, text: str) -> Mapping[str, str]:

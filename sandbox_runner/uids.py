@@ -7,6 +7,7 @@ anything, so nothing here follows a symbolic link.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from collections.abc import Iterator
@@ -19,12 +20,25 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _SPECIAL = stat.S_ISUID | stat.S_ISGID
 
 
+# Below 2^31, above what distributions give to people, services and subordinate ids.
+FIRST_RANGE = 700_000_000
+RANGE_STEP = 65_537
+"""One more than a range has: its last uid is for probing."""
+RANGES = 20_000
+
+
 @dataclass(frozen=True)
 class HostUids:
     """The range of host uids for sandboxes of a root caller."""
 
     base: int = 200_000
     count: int = 65_536
+
+    @classmethod
+    def of(cls, home: Path) -> HostUids:
+        """A range of this home's own: two installations on one host share no uid (as good as a hash can do)."""
+        digest = hashlib.sha256(os.fsencode(os.path.realpath(home))).digest()
+        return cls(FIRST_RANGE + int.from_bytes(digest[:4], "big") % RANGES * RANGE_STEP)
 
     def uid(self, number: int) -> int:
         """The uid of the principal with this small, stable number (from 0). Raises SandboxUnavailable outside it."""

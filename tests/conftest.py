@@ -1,8 +1,7 @@
-"""Databases and Redis as the tests need them: real ones, a fresh one a test."""
+"""Databases and Redis as the tests need them: real ones, with nothing in them."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,33 +24,32 @@ def postgresql() -> Iterator[PostgreSQL]:
 
 
 @pytest.fixture(scope="session")
-def postgresql_template(postgresql: PostgreSQL) -> str:
+def postgresql_migrated(postgresql: PostgreSQL) -> str:
     postgresql.admin("CREATE DATABASE migrated")
     schema.upgrade(postgresql.url("migrated"))
     return "migrated"
 
 
 @pytest.fixture(scope="session")
-def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     path = tmp_path_factory.mktemp("template") / "migrated.db"
     schema.upgrade(f"sqlite:///{path}")
-    return path
+    return path.read_bytes()
 
 
 @pytest.fixture
-def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
+def sqlite_url(sqlite_template: bytes, tmp_path: Path) -> str:
     """A migrated SQLite database."""
     path = tmp_path / "nightporter.db"
-    shutil.copy(sqlite_template, path)
+    path.write_bytes(sqlite_template)
     return f"sqlite:///{path}"
 
 
 @pytest.fixture
-def postgresql_url(postgresql: PostgreSQL, postgresql_template: str) -> Iterator[str]:
-    """A migrated PostgreSQL database."""
-    url = postgresql.create(postgresql_template)
-    yield url
-    postgresql.drop(url)
+def postgresql_url(postgresql: PostgreSQL, postgresql_migrated: str) -> str:
+    """A migrated PostgreSQL database with nothing in it."""
+    postgresql.clean(postgresql_migrated)
+    return postgresql.url(postgresql_migrated)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

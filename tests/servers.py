@@ -18,6 +18,8 @@ from pathlib import Path
 import psycopg
 import redis
 
+from workspace_store import schema
+
 PR_SET_PDEATHSIG = 1
 
 
@@ -30,7 +32,7 @@ class NotHere(Exception):
 
 
 class PostgreSQL:
-    """One server for all tests; each test gets a database of its own, copied from a migrated template."""
+    """One server for all tests."""
 
     def __init__(self) -> None:
         found = sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb"))
@@ -84,16 +86,26 @@ class PostgreSQL:
     def url(self, name: str) -> str:
         return f"postgresql+psycopg://porter@/{name}?host={self.folder}"
 
-    def create(self, template: str = "template1") -> str:
-        """A new database; its URL."""
+    def create(self) -> str:
+        """A new, empty database; its URL."""
         self._names += 1
         name = f"test{self._names}"
-        self.admin(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY wal_log")
+        self.admin(f"CREATE DATABASE {name}")
         return self.url(name)
 
-    def drop(self, url: str) -> None:
-        name = url.rpartition("/")[0] and url.split("@/")[1].split("?")[0]
-        self.admin(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+    def clean(self, name: str) -> None:
+        """Empty a migrated database: much quicker than a new one."""
+        with psycopg.connect(self._conninfo(name), autocommit=True) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+            connection.execute("DROP TABLE IF EXISTS counter; ALTER TABLE journal_event ENABLE TRIGGER ALL")
+            connection.execute("SET session_replication_role = replica")
+            tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
+            names = ", ".join(f'"{table}"' for (table,) in tables if table != "alembic_version")
+            connection.execute(f"TRUNCATE {names} RESTART IDENTITY".encode())
+            connection.execute("UPDATE alembic_version SET version_num = %s", [schema.HEAD])
 
     def stop(self) -> None:
         self._process.send_signal(signal.SIGQUIT)

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import BigInteger, Column, Connection, Index, Text, select, update
+from sqlalchemy import BigInteger, Column, Connection, Index, Text, select, text, update
 from sqlmodel import Field, SQLModel
 
-from workspace_store.database import now_us, table
+from workspace_store.database import now_us, storable, table, to_json
 
 
 class CheckpointRow(SQLModel, table=True):
@@ -37,7 +37,12 @@ class TurnRecordRow(SQLModel, table=True):
     """One turn: ``messages`` is JSON of what was said and done in it; ``folded`` its extract, once it is old."""
 
     __tablename__ = "turn_record"
-    __table_args__ = (Index("turn_record_turn", "turn", unique=True),)
+    __table_args__ = (
+        Index("turn_record_turn", "turn", unique=True),
+        # The newest unfolded ones are found without reading what is folded, however many that are.
+        Index("turn_record_unfolded", "principal", "seq", sqlite_where=text("folded IS NULL"),
+              postgresql_where=text("folded IS NULL")),
+    )  # fmt: skip
 
     principal: UUID = Field(primary_key=True)
     seq: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
@@ -126,7 +131,7 @@ def record_turn(
     """Keep a committed turn word for word."""
     connection.execute(
         turn_record.insert().values(
-            principal=owner, seq=seq, turn=turn, messages=json.dumps(messages, ensure_ascii=False), tokens=tokens,
+            principal=owner, seq=seq, turn=turn, messages=to_json(messages), tokens=tokens,
             folded=None, at=now_us(),
         )
     )  # fmt: skip
@@ -155,7 +160,9 @@ def newest_folds(connection: Connection, owner: UUID, before: int, limit: int) -
 def fold(connection: Connection, owner: UUID, seq: int, extract: str) -> None:
     """Store the extract of one turn; its words stay retrievable."""
     connection.execute(
-        update(turn_record).where(turn_record.c.principal == owner, turn_record.c.seq == seq).values(folded=extract)
+        update(turn_record)
+        .where(turn_record.c.principal == owner, turn_record.c.seq == seq)
+        .values(folded=storable(extract))
     )
 
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import json
 import random
+import re
 import sqlite3
 import threading
 import time
@@ -32,6 +34,9 @@ T = TypeVar("T")
 BUSY_TIMEOUT_SECONDS = 30
 READERS = 4
 CLASH_RETRIES = 5
+
+# What neither PostgreSQL nor SQLite stores in a text: NUL, and halves of surrogate pairs.
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 # PostgreSQL's own words for "not now": connection, resources, locks, an operator, the system; and a read-only server.
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
@@ -186,6 +191,16 @@ def _is_unavailable(error: DBAPIError) -> bool:
         return state.startswith(UNAVAILABLE_CLASSES) or state == READ_ONLY
     # SQLite: locked, full, read-only, no file; and, as the bare class, a file that is damaged.
     return isinstance(error, OperationalError) or type(error) is DatabaseError
+
+
+def storable(text: str) -> str:
+    """Text with U+FFFD in place of what no database stores, whoever said it: a sender, a program, a model."""
+    return text if text.isascii() and "\x00" not in text else _UNSTORABLE.sub("�", text)
+
+
+def to_json(value: object) -> str:
+    """JSON as the database keeps it."""
+    return storable(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
 def now_us() -> int:

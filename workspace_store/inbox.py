@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID
 
-from sqlalchemy import BigInteger, Column, Connection, Index, Text, select, update
+from sqlalchemy import BigInteger, Column, Connection, Index, Text, case, select, update
 from sqlmodel import Field, SQLModel
 
 from workspace_store.database import now_us, table
@@ -152,9 +152,23 @@ def count_crash(connection: Connection, owner: UUID) -> None:
     """Count a crash against what was running when the owner of the lease died."""
     connection.execute(
         update(inbox)
-        .where(inbox.c.principal == owner, inbox.c.status == "running", inbox.c.alone.is_(True))
-        .values(crashes_alone=inbox.c.crashes_alone + 1)
+        .where(inbox.c.principal == owner, inbox.c.status == "running")
+        .values(
+            crashes=inbox.c.crashes + 1,
+            crashes_alone=case((inbox.c.alone, inbox.c.crashes_alone + 1), else_=inbox.c.crashes_alone),
+            # Only the next start says so again: what waits to run alone has no part in another one's crash.
+            alone=False,
+        )
     )
+
+
+def count_failure(connection: Connection, identifier: UUID) -> None:
+    """Count a turn that raised: that was certainly its own doing, as a crash alone is."""
+    connection.execute(update(inbox).where(inbox.c.id == identifier).values(crashes_alone=inbox.c.crashes_alone + 1))
+
+
+def give_back(connection: Connection, turn: UUID) -> None:
+    """What a turn had taken in waits again."""
     connection.execute(
-        update(inbox).where(inbox.c.principal == owner, inbox.c.status == "running").values(crashes=inbox.c.crashes + 1)
+        update(inbox).where(inbox.c.turn == turn, inbox.c.status == "taken").values(status="pending", turn=None)
     )

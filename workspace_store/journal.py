@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import BigInteger, Column, Connection, Index, LargeBinary, Text, and_, select, update
+from sqlalchemy import BigInteger, Column, Connection, Index, LargeBinary, Text, and_, select, type_coerce, update
+from sqlalchemy.types import NullType
 from sqlmodel import Field, SQLModel
 
 from workspace_store import principal as principals
-from workspace_store.database import now_us, table
-from workspace_store.principal import GENESIS, Lease, Tenancy, principal
+from workspace_store.database import now_us, table, to_json
+from workspace_store.principal import GENESIS, Head, Lease, Tenancy, principal
 
 SALT_BYTES = 16
 
@@ -82,11 +83,16 @@ class JournalPayload(SQLModel, table=True):
 event = table(JournalEvent)
 payload = table(JournalPayload)
 
-# Executed by the first migration on both databases.
-SQLITE_TRIGGERS = tuple(
-    f"""CREATE TRIGGER journal_event_no_{verb.lower()} BEFORE {verb} ON journal_event
+# Executed by the first migration on both databases. INSERT OR REPLACE fires no trigger for the row it deletes.
+SQLITE_TRIGGERS = (
+    *(
+        f"""CREATE TRIGGER journal_event_no_{verb.lower()} BEFORE {verb} ON journal_event
         BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END"""
-    for verb in ("UPDATE", "DELETE")
+        for verb in ("UPDATE", "DELETE")
+    ),
+    """CREATE TRIGGER journal_event_no_replace BEFORE INSERT ON journal_event
+        WHEN EXISTS (SELECT 1 FROM journal_event WHERE principal = NEW.principal AND seq = NEW.seq)
+        BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END""",
 )
 POSTGRESQL_TRIGGERS = (
     """CREATE FUNCTION journal_refuse() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -140,9 +146,7 @@ def append(
     ``under`` is the lease of a turn, the tenancy of a sandbox manager, or None for intake and delivery.
     Raises StaleLease or StaleTenancy; ValueError for an unknown kind.
     """
-    epoch = _fence(connection, owner, under)
-    head = connection.execute(select(principal.c.head_seq, principal.c.head_hash).where(principal.c.id == owner)).one()
-    seq, previous = int(head.head_seq), str(head.head_hash)
+    epoch, (seq, previous) = _fence(connection, owner, under)
     time = now_us() if at is None else at
     chain, bodies = [], []
     for item in events:
@@ -150,7 +154,7 @@ def append(
             raise ValueError(f"{item.kind} is not a kind of journal event")
         seq += 1
         salt = secrets.token_bytes(SALT_BYTES)
-        body = json.dumps(item.body, ensure_ascii=False, separators=(",", ":"))
+        body = to_json(item.body)
         body_hash = hash_payload(salt, body)
         link = hash_event(previous, seq, turn, epoch, item.kind, time, body_hash)
         chain.append(
@@ -168,27 +172,29 @@ def append(
     return seq
 
 
-def _fence(connection: Connection, owner: UUID, under: Lease | Tenancy | None) -> int | None:
+def _fence(connection: Connection, owner: UUID, under: Lease | Tenancy | None) -> tuple[int | None, Head]:
     if under is None:
-        principals.lock(connection, owner)
-        return None
+        return None, principals.lock(connection, owner)
+    if under.principal != owner:
+        raise ValueError(f"a right over {under.principal} is none over {owner}")
     if isinstance(under, Lease):
-        principals.fence(connection, under)
-    else:
-        principals.fence_tenancy(connection, under)
-    return under.epoch
+        return under.epoch, principals.fence(connection, under)
+    return under.epoch, principals.fence_tenancy(connection, under)
 
 
 def hash_payload(salt: bytes, body: str) -> str:
     """H(salt ‖ payload), hex SHA-256."""
-    return hashlib.sha256(salt + body.encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(salt + body.encode()).hexdigest()
 
 
 def hash_event(
     previous: str, seq: int, turn: UUID | None, epoch: int | None, kind: str, at: int, payload_hash: str
 ) -> str:
     """H(prev, seq, turn, epoch, kind, time, payload_hash), hex SHA-256 of their canonical JSON array."""
-    parts = [previous, seq, turn.hex if turn else None, epoch, kind, at, payload_hash]
+    return _hash_link(previous, seq, turn.hex if turn else None, epoch, kind, at, payload_hash)
+
+
+def _hash_link(*parts: object) -> str:
     return hashlib.sha256(json.dumps(parts, separators=(",", ":")).encode()).hexdigest()
 
 
@@ -232,15 +238,9 @@ def verify(connection: Connection, owner: UUID) -> tuple[int, list[Fault]]:
     for row in _chain(connection, owner):
         expected += 1
         if row.seq != expected:
-            faults.append(Fault(owner, row.seq, f"event {expected} is missing"))
-            expected = row.seq
-        if row.prev_hash != previous:
-            faults.append(Fault(owner, row.seq, "does not follow the event before it"))
-        link = hash_event(row.prev_hash, row.seq, row.turn, row.epoch, row.kind, row.at, row.payload_hash)
-        if link != row.hash:
-            faults.append(Fault(owner, row.seq, "was changed: its hash does not match"))
-        if row.body is not None and hash_payload(row.salt, row.body) != row.payload_hash:
-            faults.append(Fault(owner, row.seq, "its payload was changed"))
+            faults.append(Fault(owner, expected, f"event {expected} is missing"))
+            expected = row.seq if isinstance(row.seq, int) else expected
+        faults += [Fault(owner, expected, what) for what in _wrong(row, previous)]
         previous = row.hash
     at_head, head_hash = head(connection, owner)
     if (at_head, head_hash) != (expected, previous):
@@ -248,11 +248,30 @@ def verify(connection: Connection, owner: UUID) -> tuple[int, list[Fault]]:
     return expected, faults
 
 
+def _wrong(row: Any, previous: str) -> Iterator[str]:
+    if row.prev_hash != previous:
+        yield "does not follow the event before it"
+    turn = row.turn.hex if isinstance(row.turn, UUID) else row.turn
+    if _hash_link(row.prev_hash, row.seq, turn, row.epoch, row.kind, row.at, row.payload_hash) != row.hash:
+        yield "was changed: its hash does not match"
+    if row.body is not None and not _is_payload(row.salt, row.body, row.payload_hash):
+        yield "its payload was changed"
+
+
+def _is_payload(salt: object, body: object, payload_hash: str) -> bool:
+    return isinstance(salt, bytes) and isinstance(body, str) and hash_payload(salt, body) == payload_hash
+
+
 def _chain(connection: Connection, owner: UUID) -> Iterator[Any]:
+    # As stored: a column that was tampered with need not hold what its type says.
+    columns = [event.c[name] for name in ("seq", "epoch", "kind", "at", "payload_hash", "prev_hash", "hash")]
+    sqlite = connection.dialect.name == "sqlite"
+    raw = [type_coerce(column, NullType()).label(column.name) if sqlite else column
+           for column in (event.c.turn, payload.c.salt, payload.c.body)]  # fmt: skip
     query = (
-        select(event, payload.c.salt, payload.c.body)
+        select(*columns, *raw)
         .outerjoin(payload, and_(payload.c.principal == event.c.principal, payload.c.seq == event.c.seq))
         .where(event.c.principal == owner)
         .order_by(event.c.seq)
     )
-    yield from connection.execution_options(yield_per=1000).execute(query)
+    yield from connection.execute(query, execution_options={"yield_per": 1000})

@@ -6,13 +6,17 @@ The scope is in the query itself: no search can return another principal's words
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
 from sqlalchemy import BigInteger, Column, Connection, Index, Text, select, text, update
 from sqlmodel import Field, SQLModel
 
-from workspace_store.database import now_us, table
+from workspace_store.database import now_us, storable, table
+
+SEARCHED_CHARACTERS = 100_000
+"""Of one text, on PostgreSQL, whose search vectors hold 1 MB; the rest is kept and not searched."""
 
 
 class NoteRow(SQLModel, table=True):
@@ -34,13 +38,14 @@ note = table(NoteRow)
 
 SQLITE_SEARCH = (
     """CREATE VIRTUAL TABLE memory_search USING fts5(
-        body, principal UNINDEXED, kind UNINDEXED, ref UNINDEXED, at UNINDEXED,
+        body, principal, kind UNINDEXED, ref UNINDEXED, at UNINDEXED,
         tokenize = "unicode61 remove_diacritics 2")""",
 )
+# PostgreSQL's own parser takes a path or an address for one word; the words it gets are ours (``_plain``).
 POSTGRESQL_SEARCH = (
     """CREATE TABLE memory_search (
         body text NOT NULL, principal text NOT NULL, kind text NOT NULL, ref text NOT NULL, at bigint NOT NULL,
-        words tsvector GENERATED ALWAYS AS (to_tsvector('simple', body)) STORED)""",
+        words tsvector NOT NULL)""",
     "CREATE INDEX memory_search_words ON memory_search USING gin (words)",
     "CREATE INDEX memory_search_of ON memory_search (principal, ref)",
 )
@@ -70,6 +75,7 @@ def write_note(connection: Connection, owner: UUID, key: str, body: str, turn: U
     if there is not None:
         return UUID(str(there))
     identifier = uuid4()
+    body = storable(body)
     at = now_us()
     connection.execute(
         note.insert().values(id=identifier, key=key, principal=owner, body=body, turn=turn, at=at, superseded_by=None)
@@ -95,10 +101,22 @@ def supersede(connection: Connection, old: UUID, new: UUID) -> None:
 
 def index(connection: Connection, owner: UUID, kind: str, ref: str, body: str, at: int) -> None:
     """Make ``body`` findable for its owner."""
-    connection.execute(
-        text("INSERT INTO memory_search (body, principal, kind, ref, at) VALUES (:body, :owner, :kind, :ref, :at)"),
-        {"body": body, "owner": owner.hex, "kind": kind, "ref": ref, "at": at},
-    )
+    body = storable(body)
+    values = {"body": body, "owner": owner.hex, "kind": kind, "ref": ref, "at": at}
+    if connection.dialect.name == "sqlite":
+        sql = "INSERT INTO memory_search (body, principal, kind, ref, at) VALUES (:body, :owner, :kind, :ref, :at)"
+    else:
+        sql = """INSERT INTO memory_search (body, principal, kind, ref, at, words)
+                 VALUES (:body, :owner, :kind, :ref, :at, to_tsvector('simple', :words))"""
+        values["words"] = _plain(body)
+    connection.execute(text(sql), values)
+
+
+def _plain(body: str) -> str:
+    """The words of a text as SQLite's unicode61 sees them: without case, accents and what stands between them."""
+    decomposed = unicodedata.normalize("NFKD", body[:SEARCHED_CHARACTERS]).casefold()
+    bare = "".join(character for character in decomposed if not unicodedata.combining(character))
+    return " ".join(re.findall(r"[^\W_]+", bare))[:SEARCHED_CHARACTERS]
 
 
 def search(connection: Connection, owner: UUID, query: str, limit: int = 5) -> list[Hit]:
@@ -107,11 +125,13 @@ def search(connection: Connection, owner: UUID, query: str, limit: int = 5) -> l
     if not words:
         return []
     if connection.dialect.name == "sqlite":
-        match = " OR ".join(f'"{word}"' for word in words)
+        # The owner is a word to look up too: the cost does not grow with what others have said.
+        match = f'principal : "{owner.hex}" AND body : (' + " OR ".join(f'"{word}"' for word in words) + ")"
         sql = """SELECT kind, ref, body, at FROM memory_search
-                 WHERE memory_search MATCH :match AND principal = :owner ORDER BY rank, at DESC LIMIT :limit"""
+                 WHERE memory_search MATCH :match AND principal = :owner
+                 ORDER BY bm25(memory_search, 1.0, 0.0), at DESC LIMIT :limit"""
     else:
-        match = " | ".join(f"'{word}'" for word in words)
+        match = " | ".join(f"'{word}'" for word in _plain(" ".join(words)).split())
         sql = """SELECT kind, ref, body, at FROM memory_search
                  WHERE words @@ to_tsquery('simple', :match) AND principal = :owner
                  ORDER BY ts_rank(words, to_tsquery('simple', :match)) DESC, at DESC LIMIT :limit"""

@@ -11,13 +11,31 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid4
 
-from sqlalchemy import BigInteger, Column, Connection, Index, Integer, Text, and_, func, or_, select, text, update
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Connection,
+    Index,
+    Integer,
+    Text,
+    and_,
+    func,
+    literal_column,
+    or_,
+    select,
+    text,
+    update,
+)
 from sqlmodel import Field, SQLModel
 
-from workspace_store.database import database_now_us, now_us, table
+from workspace_store.database import database_now_us, now_us, storable, table, to_json
 
 CLAIM_SECONDS = 60
-OPEN = ("queued", "sending")
+# Literals, not parameters: SQLite uses a partial index only for the words it was made with.
+OPEN_WORDS = "status IN ('queued', 'sending')"
+OPEN: tuple[ColumnElement[str], ...] = (literal_column("'queued'"), literal_column("'sending'"))
+DEAD: ColumnElement[str] = literal_column("'dead'")
 
 
 class OutboxReply(SQLModel, table=True):
@@ -25,10 +43,12 @@ class OutboxReply(SQLModel, table=True):
 
     __tablename__ = "outbox"
     __table_args__ = (
-        Index("outbox_open", "channel", "number", sqlite_where=text("status IN ('queued', 'sending')"),
-              postgresql_where=text("status IN ('queued', 'sending')")),
+        Index("outbox_open", "channel", "number", sqlite_where=text(OPEN_WORDS), postgresql_where=text(OPEN_WORDS)),
+        Index("outbox_strand", "channel", "account", "conversation", "number", sqlite_where=text(OPEN_WORDS),
+              postgresql_where=text(OPEN_WORDS)),
         Index("outbox_answers", "inbox", "number"),
-        Index("outbox_strand", "channel", "account", "conversation", "number"),
+        Index("outbox_repeated", "number", sqlite_where=text("possibly_repeated"),
+              postgresql_where=text("possibly_repeated")),
         Index("outbox_dead", "number", sqlite_where=text("status = 'dead'"), postgresql_where=text("status = 'dead'")),
     )  # fmt: skip
 
@@ -111,7 +131,7 @@ def queue(
         outbox.insert().values(
             id=identifier, key=key, principal=principal, turn=turn, inbox=inbox, channel=to.channel,
             account=to.account, conversation=to.conversation, thread=to.thread,
-            content=json.dumps(content, ensure_ascii=False), status="queued", attempts=0, next_at=0, claim_until=0,
+            content=to_json(content), status="queued", attempts=0, next_at=0, claim_until=0,
             possibly_repeated=False, queued_at=now_us(),
         )
     )  # fmt: skip
@@ -137,11 +157,17 @@ def claim(connection: Connection, channels: list[str], claimer: str, dead: list[
         )
         .exists()
     )
-    ended = or_(outbox.c.claimed_by.is_(None), outbox.c.claim_until < now, outbox.c.claimed_by.in_(dead))
+    # What the claimer has in hand itself is under way however long it takes.
+    ended = or_(
+        outbox.c.claimed_by.is_(None),
+        and_(outbox.c.claim_until < now, outbox.c.claimed_by != claimer),
+        outbox.c.claimed_by.in_(dead),
+    )
     rows = connection.execute(
         select(outbox)
         .where(
             outbox.c.channel.in_(channels),
+            outbox.c.status.in_(OPEN),
             outbox.c.next_at <= now,
             or_(outbox.c.status == "queued", and_(outbox.c.status == "sending", ended)),
             ~blocked,
@@ -174,8 +200,18 @@ def sent(connection: Connection, reply: UUID, claimer: str, external_id: str | N
     )  # fmt: skip
 
 
+def renew(connection: Connection, claimer: str) -> None:
+    """Prolong the claims of a living gateway, which sends longer than a claim lasts."""
+    until = database_now_us(connection) + CLAIM_SECONDS * 1_000_000
+    connection.execute(
+        update(outbox)
+        .where(outbox.c.status.in_(OPEN), outbox.c.status == "sending", outbox.c.claimed_by == claimer)
+        .values(claim_until=until)
+    )
+
+
 def retry(connection: Connection, reply: UUID, claimer: str, error: str, next_at: int) -> bool:
-    """Put a claimed reply back until ``next_at`` (microseconds)."""
+    """Put a claimed reply that did not go out back until ``next_at`` (microseconds)."""
     return _settle(
         connection, reply, claimer, status="queued", error=error, next_at=next_at, claimed_by=None,
         attempts=outbox.c.attempts + 1,
@@ -204,7 +240,9 @@ def any_due(connection: Connection, channels: list[str]) -> bool:
 def claimers(connection: Connection) -> list[str]:
     """Who has claimed what is being sent."""
     rows = connection.execute(
-        select(outbox.c.claimed_by).where(outbox.c.status == "sending", outbox.c.claimed_by.is_not(None)).distinct()
+        select(outbox.c.claimed_by)
+        .where(outbox.c.status.in_(OPEN), outbox.c.status == "sending", outbox.c.claimed_by.is_not(None))
+        .distinct()
     )
     return [row.claimed_by for row in rows]
 
@@ -217,6 +255,8 @@ def bury(connection: Connection, reply: UUID, claimer: str, error: str) -> bool:
 
 
 def _settle(connection: Connection, reply: UUID, claimer: str, **values: object) -> bool:
+    if isinstance(error := values["error"], str):
+        values["error"] = storable(error)
     changed = connection.execute(
         update(outbox)
         .where(outbox.c.id == reply, outbox.c.status == "sending", outbox.c.claimed_by == claimer)
@@ -248,12 +288,12 @@ def answers(connection: Connection, message: UUID) -> list[Said]:
 def counts(connection: Connection) -> dict[str, int]:
     """How many replies wait, are being sent, and are dead letters; how many possibly went out twice."""
     rows = connection.execute(
-        select(outbox.c.status, func.count()).where(outbox.c.status.in_((*OPEN, "dead"))).group_by(outbox.c.status)
+        select(outbox.c.status, func.count()).where(outbox.c.status.in_(OPEN)).group_by(outbox.c.status)
     )
-    found = {"queued": 0, "sending": 0, "dead": 0} | {row[0]: row[1] for row in rows}
-    found["possibly_repeated"] = int(
-        connection.execute(select(func.count()).where(outbox.c.possibly_repeated.is_(True))).scalar_one()
-    )
+    found = {"queued": 0, "sending": 0, **{row[0]: int(row[1]) for row in rows}}
+    count = select(func.count()).select_from(outbox)
+    found["dead"] = int(connection.execute(count.where(outbox.c.status == DEAD)).scalar_one())
+    found["possibly_repeated"] = int(connection.execute(count.where(text("possibly_repeated"))).scalar_one())
     return found
 
 
@@ -261,7 +301,7 @@ def dead_letters(connection: Connection, limit: int = 100) -> list[tuple[UUID, s
     """(reply, channel, reason) of the newest dead letters."""
     rows = connection.execute(
         select(outbox.c.id, outbox.c.channel, outbox.c.error)
-        .where(outbox.c.status == "dead")
+        .where(outbox.c.status == DEAD)
         .order_by(outbox.c.number.desc())
         .limit(limit)
     )

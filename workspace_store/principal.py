@@ -15,7 +15,11 @@ from sqlmodel import Field, SQLModel
 from workspace_store.database import database_now_us, now_us, table
 
 LEASE_SECONDS = 10
+UIDS_LOCK = 61158
 GENESIS = "0" * 64
+
+Head = tuple[int, str]
+"""Sequence number and hash of a journal's last event."""
 
 
 class Principal(SQLModel, table=True):
@@ -132,20 +136,28 @@ def take(connection: Connection, identifier: UUID, owner: str, seen: Owner) -> L
     return Lease(identifier, owner, seen.epoch + 1) if changed.rowcount == 1 else None
 
 
-def fence(connection: Connection, lease: Lease) -> None:
-    """Begin a fenced transaction: lock the row for a lease that still holds. Raises StaleLease."""
-    changed = connection.execute(
+def fence(connection: Connection, lease: Lease) -> Head:
+    """Begin a fenced transaction: lock the row for a lease that still holds; the journal's head. Raises StaleLease."""
+    row = connection.execute(
         update(principal)
         .where(principal.c.id == lease.principal, principal.c.epoch == lease.epoch, principal.c.owner == lease.owner)
         .values(epoch=lease.epoch)
-    )
-    if changed.rowcount != 1:
+        .returning(principal.c.head_seq, principal.c.head_hash)
+    ).one_or_none()
+    if row is None:
         raise StaleLease(f"the lease of {lease.principal} at epoch {lease.epoch} has gone to another")
+    return row.head_seq, row.head_hash
 
 
-def lock(connection: Connection, identifier: UUID) -> None:
-    """Lock the row for an event outside any turn."""
-    connection.execute(update(principal).where(principal.c.id == identifier).values(id=identifier))
+def lock(connection: Connection, identifier: UUID) -> Head:
+    """Lock the row for an event outside any turn; the journal's head."""
+    row = connection.execute(
+        update(principal)
+        .where(principal.c.id == identifier)
+        .values(epoch=principal.c.epoch)
+        .returning(principal.c.head_seq, principal.c.head_hash)
+    ).one()
+    return row.head_seq, row.head_hash
 
 
 def release(connection: Connection, lease: Lease) -> bool:
@@ -206,9 +218,11 @@ def owners(connection: Connection) -> list[tuple[str, bool]]:
     """Every owner named in the table, and whether its lease has ended by the database's clock."""
     now = database_now_us(connection)
     rows = connection.execute(
-        select(principal.c.owner, principal.c.lease_until).where(principal.c.owner.is_not(None)).distinct()
+        select(principal.c.owner, func.max(principal.c.lease_until).label("until"))
+        .where(principal.c.owner.is_not(None))
+        .group_by(principal.c.owner)
     )
-    return [(row.owner, row.lease_until < now) for row in rows]
+    return [(row.owner, row.until < now) for row in rows]
 
 
 def owned_by(connection: Connection, owner: str) -> list[UUID]:
@@ -222,9 +236,15 @@ def rung(connection: Connection, identifiers: list[UUID]) -> None:
         connection.execute(update(principal).where(principal.c.id.in_(identifiers)).values(rung_at=now_us()))
 
 
-def inbox_seq(connection: Connection, identifier: UUID) -> int:
-    """How many inbox rows the principal has."""
-    return int(connection.execute(select(principal.c.inbox_seq).where(principal.c.id == identifier)).scalar_one())
+def received(connection: Connection, identifier: UUID) -> tuple[int, str | None]:
+    """Count one more inbox row, which also locks the principal's; its seq, and who owns the lease now."""
+    row = connection.execute(
+        update(principal)
+        .where(principal.c.id == identifier)
+        .values(inbox_seq=principal.c.inbox_seq + 1)
+        .returning(principal.c.inbox_seq, principal.c.owner)
+    ).one()
+    return row.inbox_seq, row.owner
 
 
 def waiting(connection: Connection, identifier: UUID) -> int:
@@ -294,9 +314,9 @@ def take_tenancy(connection: Connection, identifier: UUID, host: str, seen: Tena
     return Tenancy(identifier, host, seen.epoch + 1) if changed.rowcount == 1 else None
 
 
-def fence_tenancy(connection: Connection, held: Tenancy) -> None:
-    """Begin a transaction that only the present tenant may make. Raises StaleTenancy."""
-    changed = connection.execute(
+def fence_tenancy(connection: Connection, held: Tenancy) -> Head:
+    """Begin a transaction that only the present tenant may make; the journal's head. Raises StaleTenancy."""
+    row = connection.execute(
         update(principal)
         .where(
             principal.c.id == held.principal,
@@ -304,9 +324,11 @@ def fence_tenancy(connection: Connection, held: Tenancy) -> None:
             principal.c.sandbox_host == held.host,
         )
         .values(sandbox_epoch=held.epoch)
-    )
-    if changed.rowcount != 1:
+        .returning(principal.c.head_seq, principal.c.head_hash)
+    ).one_or_none()
+    if row is None:
         raise StaleTenancy(f"the volume of {held.principal} has gone to another sandbox manager")
+    return row.head_seq, row.head_hash
 
 
 def release_tenancy(connection: Connection, held: Tenancy) -> bool:
@@ -360,6 +382,9 @@ def host_uid(connection: Connection, identifier: UUID, base: int, size: int) -> 
     found = connection.execute(select(principal.c.host_uid).where(principal.c.id == identifier)).scalar_one()
     if found is not None:
         return int(found)
+    if connection.dialect.name == "postgresql":
+        # Two at once would choose the same.
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({UIDS_LOCK})")
     highest = connection.execute(
         select(principal.c.host_uid)
         .where(and_(principal.c.host_uid >= base, principal.c.host_uid < base + size))

@@ -12,7 +12,11 @@ def is_address(text: str) -> bool:
     """Whether `text` is a plain `local@domain`: no quotes, blanks, controls or separators, so that nothing can be
     injected with it (RFC 5321, 4.1.2, without quoted local parts)."""
     local, at, domain = text.rpartition("@")
-    return bool(at and _LOCAL.fullmatch(local) and _DOMAIN.fullmatch(domain)) and "\u2028" not in text and "\x85" not in text
+    return (
+        bool(at and _LOCAL.fullmatch(local) and _DOMAIN.fullmatch(domain))
+        and "\u2028" not in text
+        and "\x85" not in text
+    )
 
 
 def normal(address: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from gateway.email import limits
 from gateway.email.charsets import decode, html_label
 from gateway.email.filenames import safe_name, unique_name
 from gateway.email.headers import decode_words
@@ -15,10 +14,21 @@ from gateway.email.parsed import Attachment
 from gateway.email.reply_text import unflow
 
 _INCIDENTAL = frozenset(
-    {"application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature", "application/pgp-encrypted"}
+    {
+        "application/pgp-signature",
+        "application/pkcs7-signature",
+        "application/x-pkcs7-signature",
+        "application/pgp-encrypted",
+    }
 )
 _REPORT_PARTS = frozenset(
-    {"message/delivery-status", "message/global-delivery-status", "text/rfc822-headers", "message/disposition-notification", "message/feedback-report"}
+    {
+        "message/delivery-status",
+        "message/global-delivery-status",
+        "text/rfc822-headers",
+        "message/disposition-notification",
+        "message/feedback-report",
+    }
 )
 
 
@@ -94,12 +104,13 @@ def _visit_multipart(part: Part, out: Contents, budget: Budget, *, report: bool)
 
 
 def _text(part: Part, budget: Budget) -> str:
-    raw = part.payload(budget)[: 4 * limits.MAX_TEXT_CHARS]
+    raw = part.payload(budget)
+    if len(raw) > budget.text_bytes:
+        budget.note("text")
+        raw = raw[: budget.text_bytes]
+    budget.text_bytes -= len(raw)
     label = html_label(raw, part.charset) if part.content_type == "text/html" else part.charset
     text = decode(raw, label)
-    if len(text) > limits.MAX_TEXT_CHARS:
-        budget.note("text")
-        text = text[: limits.MAX_TEXT_CHARS]
     if part.params.get("format", "").lower() == "flowed" and part.content_type == "text/plain":
         text = unflow(text, delete_space=part.params.get("delsp", "").lower() == "yes")
     return text

@@ -45,7 +45,9 @@ def failed_delivery(root: Part, text: str, budget: Budget) -> FailedDelivery:
         status = found.group(1)
     if not recipients:
         recipients = _ADDRESS.findall(head[:4000])[:5]
-    return FailedDelivery(original, tuple(dict.fromkeys(recipients)), status, action, diagnostic[:500] or _line(head, status))
+    return FailedDelivery(
+        original, tuple(dict.fromkeys(recipients)), status, action, diagnostic[:500] or _line(head, status)
+    )
 
 
 def _fields(part: Part, budget: Budget) -> Sequence[tuple[str, str]]:

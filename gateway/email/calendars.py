@@ -25,7 +25,9 @@ def invitation(text: str) -> Invitation | None:
             break
         elif name == "METHOD" or inside:
             zone = re.search(r"TZID=\"?([^;:\"]{1,80})", params)
-            found.setdefault(name, _plain(value) + (f" {zone.group(1)}" if zone and name in {"DTSTART", "DTEND"} else ""))
+            found.setdefault(
+                name, _plain(value) + (f" {zone.group(1)}" if zone and name in {"DTSTART", "DTEND"} else "")
+            )
     if not inside:
         return None
     return Invitation(

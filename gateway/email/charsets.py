@@ -21,8 +21,8 @@ _MEANT = {
     "euc-kr": "cp949", "ks_c_5601-1987": "cp949", "ksc5601": "cp949", "ks_c_5601": "cp949", "korean": "cp949",
     "big5": "cp950", "big5-hkscs": "big5hkscs", "x-x-big5": "cp950",
     "iso-2022-jp": "iso2022_jp_ext", "csiso2022jp": "iso2022_jp_ext", "unicode-1-1-utf-7": "utf-7",
-    "utf8": "utf-8", "utf-8mb4": "utf-8", "unicode": "utf-8", "x-mac-cyrillic": "mac-cyrillic", "macintosh": "mac-roman",
-    "x-mac-roman": "mac-roman", "koi8-ru": "koi8-u", "cp-850": "cp850", "ansi": "cp1252",
+    "utf8": "utf-8", "utf-8mb4": "utf-8", "unicode": "utf-8", "x-mac-cyrillic": "mac-cyrillic",
+    "macintosh": "mac-roman",    "x-mac-roman": "mac-roman", "koi8-ru": "koi8-u", "cp-850": "cp850", "ansi": "cp1252",
 }  # fmt: skip
 
 # Python codecs that are no charsets of mail; some cost far more than linear time.
@@ -37,7 +37,7 @@ _MULTIBYTE = frozenset(
 )
 
 _C1 = {code: bytes([code]).decode("cp1252", "replace") for code in range(0x80, 0xA0)}
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_SURROGATES = re.compile("[\ud800-\udfff]+")
 _META = re.compile(rb"<meta[^>]{0,200}?charset\s{0,5}=\s{0,5}[\"']?([A-Za-z0-9_.:+-]{1,40})", re.IGNORECASE)
 
 
@@ -59,7 +59,7 @@ def codec_of(label: str | None) -> str | None:
 
 def storable(text: str) -> str:
     """`text` without what SQLite and PostgreSQL refuse: NUL and lone surrogates become U+FFFD."""
-    return _UNSTORABLE.sub("�", text)
+    return _SURROGATES.sub(lambda found: "�" * len(found.group(0)), text.replace("\x00", "�"))
 
 
 def _tidy(text: str) -> str:

@@ -174,7 +174,9 @@ def _body(text: str, html: str, files: Sequence[File]) -> bytes:
         message.add_alternative(_storable(html), subtype="html", charset="utf-8")
     for number, file in enumerate(files, start=1):
         content_type = file.content_type.lower()
-        maintype, _, subtype = (content_type if _TYPE.fullmatch(content_type) else "application/octet-stream").partition("/")
+        maintype, _, subtype = (
+            content_type if _TYPE.fullmatch(content_type) else "application/octet-stream"
+        ).partition("/")
         if maintype in {"multipart", "message"}:
             maintype, subtype = "application", "octet-stream"
         name = safe_name(file.name, content_type, number)

@@ -17,7 +17,7 @@ def safe_name(claimed: str, content_type: str, number: int) -> str:
 
     Never empty, at most MAX_NAME_BYTES in UTF-8; the extension survives.
     """
-    name = unicodedata.normalize("NFC", claimed)
+    name = unicodedata.normalize("NFC", claimed[-1000:])
     name = re.split(r"[/\\]", name)[-1]
     name = "".join(c for c in name if unicodedata.category(c) not in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
     name = _FORBIDDEN.sub("_", name)

@@ -130,7 +130,7 @@ def parameters(raw: bytes) -> tuple[str, dict[str, str]]:
 
     Unquoted values may hold blanks and `=`, the first of doubled parameters counts.
     """
-    pieces = list(_split_quoted(raw[:8192], ord(";")))
+    pieces = list(_split_quoted(raw[:4096], ord(";")))
     value = decode(pieces[0]).strip().lower() if pieces else ""
     plain: dict[str, bytes] = {}
     extended: dict[str, dict[int, tuple[bytes, bool]]] = {}

@@ -8,55 +8,145 @@ from __future__ import annotations
 
 import html as entities
 import re
-from collections.abc import Iterator
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from gateway.email import limits
+from gateway.email.limits import Budget
 
 MAX_NESTING = 1_000
 """Deeper HTML is not parsed: the parser's time grows with the square of the depth (100,000 levels take 30 s)."""
 
+MAX_QUOTE_DEPTH = 20
+
 _TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]{0,20})")
 _ANY_TAG = re.compile(r"<[/!?a-zA-Z][^<>]{0,2000}>")
-_NOT_NESTING = frozenset("p li dd dt td th tr tbody thead tfoot br img hr input meta link option col area base wbr a".split())
+_NOT_NESTING = frozenset(
+    {
+        "p",
+        "li",
+        "dd",
+        "dt",
+        "td",
+        "th",
+        "tr",
+        "tbody",
+        "thead",
+        "tfoot",
+        "br",
+        "img",
+        "hr",
+        "input",
+        "meta",
+        "link",
+        "option",
+        "col",
+        "area",
+        "base",
+        "wbr",
+        "a",
+    }
+)
 _BLOCKS = frozenset(
-    "p div ul ol dl dt dd table tr tbody thead tfoot section article header footer aside main nav center form fieldset "
-    "address figure figcaption details summary pre body html blockquote".split()
+    {
+        "p",
+        "div",
+        "ul",
+        "ol",
+        "dl",
+        "dt",
+        "dd",
+        "table",
+        "tr",
+        "tbody",
+        "thead",
+        "tfoot",
+        "section",
+        "article",
+        "header",
+        "footer",
+        "aside",
+        "main",
+        "nav",
+        "center",
+        "form",
+        "fieldset",
+        "address",
+        "figure",
+        "figcaption",
+        "details",
+        "summary",
+        "pre",
+        "body",
+        "html",
+        "blockquote",
+    }
 ) | {f"h{level}" for level in range(1, 7)}
-_PARAGRAPHS = frozenset("p ul ol table pre blockquote h1 h2 h3 h4 h5 h6 dl".split())
+_PARAGRAPHS = frozenset({"p", "ul", "ol", "table", "pre", "blockquote", "h1", "h2", "h3", "h4", "h5", "h6", "dl"})
 _SKIPPED = frozenset(
-    "script style head title meta link noscript template iframe object embed svg math select textarea button -comment "
-    "-doctype audio video canvas map o:p xml".split()
+    {
+        "script",
+        "style",
+        "head",
+        "title",
+        "meta",
+        "link",
+        "noscript",
+        "template",
+        "iframe",
+        "object",
+        "embed",
+        "svg",
+        "math",
+        "select",
+        "textarea",
+        "button",
+        "-comment",
+        "-doctype",
+        "audio",
+        "video",
+        "canvas",
+        "map",
+        "o:p",
+        "xml",
+    }
 )
 _SIGNATURES = re.compile(
     r"(?:^|\s)(?:gmail_signature|gmail_signature_prefix|moz-signature|protonmail_signature_block|zmail_signature|mail_android_signature|"
     r"elided-signature|wisestamp_app_main_container|outlook-mobile-signature)(?:\s|$)"
 )
-_SIGNATURE_IDS = re.compile(r"^(?:x_)*(?:Signature|ms-outlook-mobile-signature|mail-editor-reference-message-signature|AppleMailSignature)$")
+_SIGNATURE_IDS = re.compile(
+    r"^(?:x_)*(?:Signature|ms-outlook-mobile-signature|mail-editor-reference-message-signature|AppleMailSignature)$"
+)
 _QUOTES = re.compile(
     r"(?:^|\s)(?:x_)*(?:gmail_quote|gmail_extra_quote|yahoo_quoted|protonmail_quote|tutanota_quote|zmail_extra|ymail_android_quote|"
     r"moz-cite-prefix|moz-forward-container|WordSection1_quote|OutlookMessageHeader|moz-email-headers-table|quoted-text|front-blockquote|"
     r"freshdesk_quote|mailbird-quote|mb_quote|hs_reply|mcntmcnt_quote)(?:\s|$)"
 )
-_HIDDEN = re.compile(r"display\s{0,3}:\s{0,3}none|mso-hide\s{0,3}:\s{0,3}all|visibility\s{0,3}:\s{0,3}hidden|font-size\s{0,3}:\s{0,3}0(?:px|pt|em)?\s{0,3}(?:;|$)", re.IGNORECASE)
+_HIDDEN = re.compile(
+    r"display\s{0,3}:\s{0,3}none|mso-hide\s{0,3}:\s{0,3}all|visibility\s{0,3}:\s{0,3}hidden|font-size\s{0,3}:\s{0,3}0(?:px|pt|em)?\s{0,3}(?:;|$)",
+    re.IGNORECASE,
+)
 _SPACES = re.compile(r"[ \t\r\n\f]+")
 
 
-def to_text(html: str, *, structure: bool = True) -> str:
-    """The text of `html`, at most `limits.MAX_HTML_CHARS` of it read.
+def to_text(html: str, budget: Budget, *, structure: bool = True) -> str:
+    """The text of `html`, as much of it as the budget allows.
 
     With `structure` the elements in which mail programs put quotes and signatures are used; without it only
     `<blockquote>` counts as a quote (some programs wrap whole new mails in those elements).
     """
-    html = html[: limits.MAX_HTML_CHARS]
+    if len(html) > budget.html_chars:
+        budget.note("html")
+        html = html[: budget.html_chars]
+    budget.html_chars -= len(html)
     if _nesting(html) > MAX_NESTING:
         return _crude(html)
     tree = LexborHTMLParser(html)
     writer = _Writer()
     root = tree.root
     if root is not None:
-        _walk(root, writer, structure=structure)
+        _walk(root, writer, budget, structure=structure)
     return writer.text()
 
 
@@ -95,7 +185,7 @@ class _Writer:
 
     def word(self, text: str) -> None:
         if self.preformatted:
-            first, *rest = text.split("\n")
+            first, *rest = text.split("\n", limits.MAX_LINES)
             self.line.append(first)
             for item in rest:
                 self.newline()
@@ -107,32 +197,44 @@ class _Writer:
         if text:
             self.line.append(text)
 
+    def filled(self) -> bool:
+        """Whether the line holds words."""
+        return any(map(str.strip, self.line[:50]))
+
     def newline(self) -> None:
         """End the line, also an empty one."""
+        if len(self.lines) > 2 * limits.MAX_LINES:
+            self.line = []
+            return
         content = "".join(self.line).rstrip()
-        prefix = "> " * self.depth
+        prefix = "> " * min(self.depth, MAX_QUOTE_DEPTH)
         self.lines.append((prefix + content).rstrip() if content or self.depth else "")
         self.line = []
 
     def block(self, *, paragraph: bool = False) -> None:
         """Begin on a fresh line, after a blank one for a paragraph."""
-        if "".join(self.line).strip():
+        if self.filled():
             self.newline()
         else:
             self.line = []
         if paragraph and self.lines and self.lines[-1].strip("> "):
-            self.lines.append(("> " * self.depth).rstrip())
+            self.lines.append(("> " * min(self.depth, MAX_QUOTE_DEPTH)).rstrip())
 
     def text(self) -> str:
         self.block()
         return "\n".join(self.lines).strip("\n")
 
 
-def _walk(root: LexborNode, writer: _Writer, *, structure: bool) -> None:
+def _walk(root: LexborNode, writer: _Writer, budget: Budget, *, structure: bool) -> None:
     """Depth first without recursion: each entry is a node, and on the way out where in the line its words began."""
     stack: list[tuple[LexborNode, int | None]] = [(root, None)]
+    visited = 0
     while stack:
         node, began = stack.pop()
+        visited += 1
+        if visited > 2 * limits.MAX_HTML_NODES or (visited % 512 == 0 and budget.late()):
+            budget.note("html")
+            break
         if began is not None:
             _leave(node, began, writer, structure=structure)
             continue
@@ -144,14 +246,16 @@ def _walk(root: LexborNode, writer: _Writer, *, structure: bool) -> None:
             continue
         if _enter(node, tag, writer, structure=structure):
             stack.append((node, len(writer.line)))
-            stack.extend((child, None) for child in reversed(list(_children(node))))
+            stack.extend((child, None) for child in reversed(_children(node)))
 
 
-def _children(node: LexborNode) -> Iterator[LexborNode]:
+def _children(node: LexborNode) -> list[LexborNode]:
+    out: list[LexborNode] = []
     child = node.child
-    while child is not None:
-        yield child
+    while child is not None and len(out) < limits.MAX_HTML_NODES:
+        out.append(child)
         child = child.next
+    return out
 
 
 def _attribute(node: LexborNode, name: str) -> str:
@@ -197,7 +301,7 @@ def _enter(node: LexborNode, tag: str, writer: _Writer, *, structure: bool) -> b
         writer.depth += 1
     if tag == "li":
         writer.word("- ")
-    elif tag in {"td", "th"} and "".join(writer.line).strip():
+    elif tag in {"td", "th"} and writer.filled():
         writer.line.append("  ")
     elif tag == "pre":
         writer.preformatted += 1

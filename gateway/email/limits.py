@@ -15,10 +15,12 @@ MAX_HEADER_FIELDS = 2_000
 MAX_FIELD_BYTES = 64 * 1024
 MAX_FALSE_BOUNDARIES = 20_000
 MAX_DECODED_BYTES = 50_000_000
-MAX_TEXT_CHARS = 2_000_000
-MAX_HTML_CHARS = 1_000_000
+MAX_TEXT_BYTES = 2_000_000
+MAX_HTML_CHARS = 500_000
+MAX_HTML_NODES = 60_000
+MAX_UUENCODED_LINES = 200_000
 MAX_CONTEXT_CHARS = 200_000
-MAX_LINES = 20_000
+MAX_LINES = 10_000
 """Lines that are searched for quotes and signatures; what follows them is kept as it is."""
 MAX_LINE_CHARS = 2_000
 """A longer line is never matched against a pattern: nobody's mail program writes an attribution that long."""
@@ -33,6 +35,8 @@ class Budget:
     parts: int = MAX_PARTS
     false_boundaries: int = MAX_FALSE_BOUNDARIES
     decoded_bytes: int = MAX_DECODED_BYTES
+    text_bytes: int = MAX_TEXT_BYTES
+    html_chars: int = MAX_HTML_CHARS
     spent: list[str] = field(default_factory=list)
     ends: float = field(init=False)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import binascii
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from gateway.email import limits
@@ -162,8 +163,14 @@ def _before_newline(data: bytes, at: int, begin: int) -> int:
 
 def _unuu(raw: bytes) -> bytes:
     out = bytearray()
-    for line in raw.splitlines():
+    position = bad = 0
+    for _ in range(limits.MAX_UUENCODED_LINES):
+        newline = raw.find(b"\n", position)
+        line = raw[position : newline if newline >= 0 else len(raw)].rstrip(b"\r")
+        position = newline + 1
         if line.startswith(b"begin ") or not line:
+            if newline < 0:
+                break
             continue
         if line == b"end":
             break
@@ -171,10 +178,11 @@ def _unuu(raw: bytes) -> bytes:
             out += binascii.a2b_uu(line)
         except binascii.Error:
             length = (((line[0] - 32) & 63) * 4 + 5) // 3  # trailing junk, as uu.py of the standard library had it
-            try:
+            with suppress(binascii.Error):
                 out += binascii.a2b_uu(line[:length])
-            except binascii.Error:
-                continue
+            bad += 1
+        if newline < 0 or bad > 1000:
+            break
     return bytes(out)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gateway.email import bounce, calendars, kinds, limits, reply_text
 from gateway.email.bodies import Body, Contents, attachments, contents
@@ -68,25 +68,17 @@ def parse(data: bytes, *, clock: Callable[[], float] = time.monotonic) -> Parsed
     )
 
 
-@dataclass(frozen=True)
-class _Text:
-    own: str
-    context: str
-    has_quote: bool
-    forwarded: bool
-
-
 def _read_text(found: Contents, budget: Budget, *, answers: bool, passes_on: bool) -> Split:
     """The own words and the context of all text parts together."""
     texts = [_chosen(body, budget) for body in found.bodies]
     text = "\n\n".join(item for item in texts if item.strip())
     if budget.late():
         return Split(storable(text).strip(), "", False, False)
-    split = reply_text.split(text, is_reply=answers or passes_on)
+    split = reply_text.split(text, is_reply=answers or passes_on, late=budget.late)
     html_only = all(body.plain is None for body in found.bodies)
     if html_only and not split.own and split.has_quote and not split.forwarded and found.bodies:
-        bare = "\n\n".join(to_text(body.html or "", structure=False) for body in found.bodies)
-        again = reply_text.split(bare, is_reply=answers or passes_on)
+        bare = "\n\n".join(to_text(body.html or "", budget, structure=False) for body in found.bodies)
+        again = reply_text.split(bare, is_reply=answers or passes_on, late=budget.late)
         split = again if again.own else split
     if passes_on and split.has_quote and not split.forwarded:
         split = replace(split, forwarded=True)
@@ -100,7 +92,7 @@ def _chosen(body: Body, budget: Budget) -> str:
         return plain
     if budget.late():
         return plain
-    text = to_text(body.html)
+    text = to_text(body.html, budget)
     return text if text.strip() or not plain.strip() else plain
 
 
@@ -134,7 +126,9 @@ def _with_attached_mails(context: str, found: Contents, budget: Budget) -> str:
         if budget.late():
             break
         inner = read(part.payload(budget), budget)
-        fields = [f"{name.title()}: {value}" for name in ("from", "date", "subject") if (value := inner.headers.text(name))]
+        fields = [
+            f"{name.title()}: {value}" for name in ("from", "date", "subject") if (value := inner.headers.text(name))
+        ]
         body = "\n\n".join(_chosen(item, budget) for item in contents(inner, budget).bodies)
         parts.append("\n".join([*fields, "", reply_text.tidy(body).strip()]))
     return "\n\n".join(parts)

@@ -13,7 +13,9 @@ _NOREPLY = re.compile(
     r"(?:keine[-_.]?antwort|nicht[-_.]?antworten|noresponda|nao[-_.]?responda|nepasrepondre|ne[-_.]?pas[-_.]?repondre|noresponse)",
     re.IGNORECASE,
 )
-_MACHINES = frozenset({"mailer-daemon", "postmaster", "bounce", "bounces", "listserv", "majordomo", "mailman", "daemon", "nobody"})
+_MACHINES = frozenset(
+    {"mailer-daemon", "postmaster", "bounce", "bounces", "listserv", "majordomo", "mailman", "daemon", "nobody"}
+)
 
 
 def should_not_answer(mail: ParsedMail, envelope_from: str | None, own_address: str) -> str | None:

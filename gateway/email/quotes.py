@@ -17,14 +17,17 @@ from gateway.email.limits import MAX_LINE_CHARS
 Mark = Literal["history", "forward"]
 
 MAX_ATTRIBUTION_LINES = 4
+MAX_ATTRIBUTION_CHARS = 400
 
 
 def _words(words: Sequence[str]) -> str:
-    return "|".join(w if "\\" in w else re.escape(w) for w in sorted(set(words), key=len, reverse=True))
+    return "|".join(re.escape(w) for w in sorted(set(words), key=len, reverse=True))
 
 
 _EDGE, _END = r"(?<![^\W\d_])", r"(?![^\W\d_])"
-_WROTE = re.compile(f"{_EDGE}(?:{_words(languages.WROTE)}){_END}|写道|寫道|書きました|のメッセージ|작성", re.IGNORECASE)
+_WROTE = re.compile(
+    f"{_EDGE}(?:{_words(languages.WROTE)}){_END}|写道|寫道|書きました|のメッセージ|のメール|작성|เขียนว่า", re.IGNORECASE
+)
 _OPENER = re.compile(rf"(?:{_words(languages.OPENERS)})(?:[\s,.:]|(?=\d))", re.IGNORECASE)
 _ADDRESS = re.compile(r"[\w.+%'=/-]{1,80}@[\w-]{1,80}(?:\.[\w-]{1,80}){0,6}")
 _FINAL_ADDRESS = re.compile(r"[<(\[][^<>()\[\]\s]{1,100}@[^<>()\[\]\s]{1,100}[>)\]]{1,3}\s{0,3}[:：]$")
@@ -35,9 +38,10 @@ _YEAR = re.compile(r"(?<!\d)(?:19|20|25)\d\d(?!\d)")
 _DAY = re.compile(r"(?<![\d:.])\d{1,2}(?![\d:])")
 _TIME = re.compile(r"(?<!\d)\d{1,2}\s?[:.h時시]\s?\d{2}(?!\d)")
 _START_DATE = re.compile(r"[\"'(\[]?(?:\w{1,12}\.?,?\s{0,2}){0,2}\d{1,4}(?:[\s./年년,-]|$)")
-_ENDS = re.compile(r"[:：]$|(?:wrote|schrieb|escribió|a écrit|escreveu|написал|ha scritto)\s{0,3}-{2,10}$", re.IGNORECASE)
-_DASHED = re.compile(r"[-–—_=*#]{2,}\s{0,5}(\S.{0,150}?)\s{0,5}[-–—_=*#:]{0,90}$")
-_RULE = re.compile(r"[-–—_=*~#+.]{2,}$|(?:[-–—_*]\s){2,60}[-–—_*]?$")
+_ENDS = re.compile(
+    r"[:：]$|(?:wrote|schrieb|escribió|a écrit|escreveu|написал|ha scritto)\s{0,3}-{2,10}$", re.IGNORECASE
+)
+_DASHES = "-–—_=*#"
 _ORIGINAL = re.compile(f"(?:{_words(languages.ORIGINAL)})", re.IGNORECASE)
 _FORWARDED = re.compile(f"(?:{_words(languages.FORWARDED)})", re.IGNORECASE)
 _LABELS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
@@ -68,9 +72,18 @@ class Cut:
     sure: bool = True
 
 
+_BLANKS = " \t\r\xa0\u202f\ufeff\u200b\u1427"
+
+
+def is_blank(line: str) -> bool:
+    """Whether a line holds nothing that is seen."""
+    return not line.strip(_BLANKS)
+
+
 def is_rule(line: str) -> bool:
     """Whether a line is only a rule of dashes, underscores or the like."""
-    return len(line) <= MAX_LINE_CHARS and bool(_RULE.match(line.strip()))
+    stripped = line.strip()
+    return 2 <= len(stripped) <= MAX_LINE_CHARS and not stripped.strip("-–—_=*~#+ ")
 
 
 def quoted(line: str) -> bool:
@@ -96,9 +109,8 @@ def _separator(lines: Sequence[str], index: int) -> Cut | None:
         return Cut(index, index + 1, "history", "separator")
     if len(line) > 200:
         return None
-    dashed = _DASHED.match(line)
-    if dashed:
-        inner = dashed.group(1).strip(" -–—_=*#:")
+    inner = line.strip(" :" + _DASHES)
+    if inner and line[0] in _DASHES and line[1] in _DASHES:
         if _FORWARDED.fullmatch(inner) or inner.lower().startswith("forwarded by "):
             return Cut(index, index + 1, "forward", "separator")
         if _ORIGINAL.fullmatch(inner):
@@ -193,21 +205,30 @@ def _features(text: str) -> _Features:
 
 def _attribution(lines: Sequence[str], index: int, is_reply: bool) -> Cut | None:
     """A line or a few such as `On Tue, Ann <ann@example.org> wrote:`, wrapped or not, ending at `index`."""
+    if len(lines[index]) > MAX_ATTRIBUTION_CHARS:
+        return None
     last = lines[index].strip().rstrip("*_ ")
     following = _next_line(lines, index + 1)
     into_quote = following is not None and (quoted(following) or following.lstrip().startswith("|"))
-    closed = bool(_ENDS.search(last))
+    closed = bool(_ENDS.search(last[-40:]))
     if not closed and not (into_quote and last.endswith(">") and "@" in last):
         return None
     best: tuple[int, int, str, _Features] | None = None
     text = ""
     for count in range(MAX_ATTRIBUTION_LINES):
         at = index - count
-        if at < 0 or not lines[at].strip() or len(lines[at]) > 400 or quoted(lines[at]) or (count and _stops(lines[at])):
+        if (
+            at < 0
+            or not lines[at].strip()
+            or len(lines[at]) > MAX_ATTRIBUTION_CHARS
+            or quoted(lines[at])
+            or (count and _stops(lines[at]))
+        ):
             break
-        text = f"{lines[at].strip()} {text}".strip()
+        text = f"{lines[at].strip()} {text}".strip().replace("< ", "<").replace("( ", "(")
         found = _features(text)
-        if best is None or found.weight > best[0]:
+        torn = lines[at].rstrip().endswith(("<", "("))  # an address was wrapped after its bracket
+        if best is None or found.weight > best[0] or torn:
             best = (found.weight, at, text, found)
     if best is None:
         return None
@@ -231,6 +252,8 @@ def _plausible(text: str, found: _Features, *, closed: bool, into_quote: bool) -
         return (ends_wrote and len(text) <= 120) or (found.dated and found.timed) or bool(_FINAL_ADDRESS.search(text))
     if found.wrote and found.timed and found.opened:
         return True
+    if text.lower().startswith("quoting ") and _FINAL_ADDRESS.search(text):
+        return True
     return found.dated and found.timed and found.opened and bool(_FINAL_ADDRESS.search(text))
 
 
@@ -243,6 +266,6 @@ def _stops(line: str) -> bool:
 def _next_line(lines: Sequence[str], index: int) -> str | None:
     """The next line that holds something, at most three blank ones on."""
     for line in lines[index : index + 4]:
-        if line.strip("  \t\ufeff"):
+        if not is_blank(line):
             return line
     return None

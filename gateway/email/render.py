@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from gateway.rendering.tree import MAX_MARKDOWN_CHARS, Node, read_markdown, target, words
@@ -143,7 +142,13 @@ def _text_blocks(node: Node) -> list[str]:
     out: list[str] = []
     for child in node.children:
         lines = _text_block(child)
-        if out and lines and not (child.type == "paragraph" and _tight(child)) and child.type != "list_item" and not _follows_tight(child):
+        if (
+            out
+            and lines
+            and not (child.type == "paragraph" and _tight(child))
+            and child.type != "list_item"
+            and not _follows_tight(child)
+        ):
             out.append("")
         out.extend(lines)
     return out
@@ -159,7 +164,11 @@ def _text_block(node: Node) -> list[str]:
     kind = node.type
     if kind == "heading":
         title = _text_inline(node).replace("\n", " ")
-        return [title, ("=" if node.tag == "h1" else "-") * min(_width(title), 72)] if node.tag in {"h1", "h2"} else [title]
+        return (
+            [title, ("=" if node.tag == "h1" else "-") * min(_width(title), 72)]
+            if node.tag in {"h1", "h2"}
+            else [title]
+        )
     if kind in {"fence", "code_block"}:
         return [f"    {line}".rstrip() for line in node.content.rstrip("\n").split("\n")]
     if kind in {"bullet_list", "ordered_list"}:
@@ -191,7 +200,11 @@ def _text_list(node: Node) -> list[str]:
 
 def _text_table(node: Node) -> list[str]:
     """Columns padded to the same width, a rule below the head."""
-    rows = [[_text_inline(cell).replace("\n", " ") for cell in row.children] for part in node.children for row in part.children]
+    rows = [
+        [_text_inline(cell).replace("\n", " ") for cell in row.children]
+        for part in node.children
+        for row in part.children
+    ]
     columns = max((len(row) for row in rows), default=0)
     widths = [max((_width(row[i]) for row in rows if i < len(row)), default=0) for i in range(columns)]
     lines = ["  ".join(_padded(cell, widths[i]) for i, cell in enumerate(row)).rstrip() for row in rows]
@@ -207,11 +220,7 @@ def _width(text: str) -> int:
 
 
 def _text_inline(node: Node) -> str:
-    return "".join(_text_span(child) for child in _spans(node))
-
-
-def _spans(node: Node) -> Sequence[Node]:
-    return node.children
+    return "".join(_text_span(child) for child in node.children)
 
 
 def _text_span(node: Node) -> str:

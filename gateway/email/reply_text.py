@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from gateway.email import limits, quotes, signatures
 
-_INVISIBLE = re.compile("[\u200b\u200e\u200f\u2060\ufeff]")
-_NEWLINES = re.compile("\r\n|\r|\u2028|\u2029|\x0b|\x0c|\x85")
+_INVISIBLE = re.compile("[\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
 _LIKELY_REPLY_LENGTH = 55
 
 
@@ -25,38 +25,47 @@ class Split:
 
 def tidy(text: str) -> str:
     """Line ends made one, invisible characters dropped, odd blanks made plain."""
-    text = _INVISIBLE.sub("", _NEWLINES.sub("\n", text))
+    text = _INVISIBLE.sub("", _one_newline(text))
     return text.replace("\xa0", " ").replace("\u202f", " ").replace("\u2007", " ")
+
+
+def _one_newline(text: str) -> str:
+    for end in ("\r\n", "\r", "\u2028", "\u2029", "\x0b", "\x0c", "\x85"):
+        text = text.replace(end, "\n")
+    return text
 
 
 def unflow(text: str, *, delete_space: bool = False) -> str:
     """The paragraphs of format=flowed text put together again (RFC 3676)."""
-    out: list[str] = []
+    lines = _one_newline(text).split("\n")
+    if len(lines) > limits.MAX_LINES:
+        return text
+    out: list[list[str]] = []
     open_depth = -1
-    for line in _NEWLINES.sub("\n", text).split("\n"):
+    for line in lines:
         bare = line.lstrip(">")
         depth = len(line) - len(bare)
         bare = bare.removeprefix(" ")
         flows = bare.endswith(" ") and bare.rstrip() != "--" and bool(bare.strip())
         content = bare[:-1] if flows and delete_space else bare
         if open_depth == depth and out:
-            out[-1] += content
+            out[-1].append(content)
         else:
-            out.append(">" * depth + (" " if depth else "") + content if depth else content)
+            out.append([">" * depth + " ", content] if depth else [content])
         open_depth = depth if flows else -1
-    return "\n".join(out)
+    return "\n".join(map("".join, out))
 
 
-def split(text: str, *, is_reply: bool) -> Split:
+def split(text: str, *, is_reply: bool, late: Callable[[], bool] = lambda: False) -> Split:
     """Own words and context of a plain text.
 
     `is_reply` says that the headers make it an answer: then less is needed to take a line for an attribution.
-    Text beyond `limits.MAX_LINES` lines is kept, unsearched.
+    Text beyond `limits.MAX_LINES` lines, or what is left when `late` says that time is up, is kept, unsearched.
     """
     lines = tidy(text).split("\n")
     unsearched = lines[limits.MAX_LINES :]
     lines = signatures.without_banner(lines[: limits.MAX_LINES])
-    owner, forwarded = _owners(lines, is_reply=is_reply)
+    owner, forwarded = _owners(lines, is_reply=is_reply, late=late)
     segments: list[list[str]] = [[]]
     for line, own in zip(lines, owner, strict=True):
         if own:
@@ -77,12 +86,13 @@ def _own_words(segment: list[str]) -> list[str]:
     return lines if any(not quotes.is_rule(line) and line.strip() for line in lines) else []
 
 
-def _owners(lines: list[str], *, is_reply: bool) -> tuple[list[bool], bool]:
+def _owners(lines: list[str], *, is_reply: bool, late: Callable[[], bool]) -> tuple[list[bool], bool]:
     """For each line whether it is the sender's own; and whether what is not is forwarded."""
     owner = [True] * len(lines)
     forwarded = False
+    attributed: int | None = None
     first = True
-    fence = signatures._fences(lines)
+    fence = signatures.fenced(lines)
     index = 0
     while index < len(lines):
         if quotes.quoted(lines[index]) and not fence[index]:
@@ -92,13 +102,16 @@ def _owners(lines: list[str], *, is_reply: bool) -> tuple[list[bool], bool]:
             owner[index] = False
             index += 1
             continue
+        if index % 256 == 0 and late():
+            break
         cut = None if fence[index] else quotes.find(lines, index, is_reply=is_reply)
-        if cut is None or (not cut.sure and not _nothing_else(lines, index)):
+        if cut is None or not cut.sure:
             index += 1
             continue
         if first:
             forwarded = cut.mark == "forward" or (cut.kind == "headers" and not _any_words(lines[: cut.start], owner))
         first = False
+        attributed = cut.start if attributed is None else attributed
         after = _skip_blank(lines, cut.end)
         start = _with_separator(lines, cut.start) if cut.kind == "headers" else cut.start
         owner[start : cut.end] = [False] * (cut.end - start)
@@ -108,11 +121,25 @@ def _owners(lines: list[str], *, is_reply: bool) -> tuple[list[bool], bool]:
         owner[start:] = [False] * (len(lines) - start)
         break
     _absorb_wrapped(lines, owner)
+    _give_back_own_quotes(lines, owner, attributed, is_reply=is_reply)
     return owner, forwarded
 
 
-def _nothing_else(lines: list[str], index: int) -> bool:
-    return False
+def _give_back_own_quotes(lines: list[str], owner: list[bool], attributed: int | None, *, is_reply: bool) -> None:
+    """Lines with `>` that quote nobody are the sender's own: all of them in a mail that answers nothing, and in an
+    answer those that its own words introduce ("here is the log:") above the quote that names its author.
+    """
+    if attributed is None and not is_reply:
+        owner[:] = [True] * len(owner)
+    index = 0
+    while attributed is not None and index < attributed:
+        end = index
+        while end < attributed and not owner[end]:
+            end += 1
+        above = next((lines[at].strip() for at in range(index - 1, max(index - 4, -1), -1) if lines[at].strip()), "")
+        if end > index and above.endswith((":", "：")):
+            owner[index:end] = [True] * (end - index)
+        index = max(end, index + 1)
 
 
 def _forward_inside(lines: list[str], index: int) -> bool:

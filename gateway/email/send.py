@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
@@ -126,10 +127,9 @@ class SmtpRelay:
             return _classified(error.code, error.message)
         except (aiosmtplib.SMTPException, OSError, TimeoutError, ssl.SSLError):
             return Uncertain(texts.RESPONSE_LOST)
-        try:
+        # It has the message: how it says goodbye does not matter.
+        with contextlib.suppress(aiosmtplib.SMTPException, OSError, TimeoutError, ssl.SSLError):
             await asyncio.wait_for(client.quit(), 2)
-        except (aiosmtplib.SMTPException, OSError, TimeoutError, ssl.SSLError):
-            pass  # it has the message: how it says goodbye does not matter
         return Sent(f"{response.code} {response.message}"[:300])
 
     @property

@@ -47,10 +47,12 @@ class Porter(SMTP):
         self._host = host
         self._max_bytes = max_bytes
         self._turned_away = False
+        self._socket: asyncio.Transport | None = None
         self.receiving = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        if self._original_transport is None and isinstance(transport, asyncio.Transport):
+        if self._socket is None and isinstance(transport, asyncio.Transport):
+            self._socket = transport
             refusal = self._host.opened(self)
             if refusal:
                 self._turned_away = True
@@ -65,19 +67,24 @@ class Porter(SMTP):
         self._host.closed(self)
         super().connection_lost(error)
 
+    @property
+    def gone(self) -> bool:
+        """Whether the socket is closed. After a failed TLS handshake asyncio does not tell by `connection_lost`."""
+        return self._socket is None or self._socket.is_closing()
+
     def leave(self, words: str) -> None:
         """Say goodbye and close, unless a message is under way."""
-        if not self.receiving and isinstance(self.transport, asyncio.Transport):
+        if not self.receiving and not self.gone and isinstance(self.transport, asyncio.Transport):
             self.transport.write(words.encode() + b"\r\n")
             self.transport.close()
 
     def drop(self) -> None:
         """Close, message or not; what was written is still sent."""
-        if isinstance(self.transport, asyncio.Transport):
+        if not self.gone and isinstance(self.transport, asyncio.Transport):
             self.transport.close()
 
     @syntax("DATA")
-    async def smtp_DATA(self, arg: str | None) -> None:  # noqa: N802
+    async def smtp_DATA(self, arg: str | None) -> None:
         """Take a message up to the line with a single dot (RFC 5321, 4.5.2); only CR LF ends a line here, so that a
         dot between bare line feeds or carriage returns never ends a message (SMTP smuggling).
         """
@@ -102,7 +109,7 @@ class Porter(SMTP):
             self.receiving = False
             taken.free()
             if self.envelope is not None:
-                self._set_post_data_state()
+                self._set_post_data_state()  # type: ignore[no-untyped-call]
 
     async def _take(self, room: _Room) -> str:
         assert self.envelope is not None
@@ -156,13 +163,13 @@ class PorterLmtp(Porter):
     show_smtp_greeting = False
 
     @syntax("LHLO hostname")
-    async def smtp_LHLO(self, arg: str) -> None:  # noqa: N802
+    async def smtp_LHLO(self, arg: str) -> None:
         await super().smtp_EHLO(arg)
 
-    async def smtp_HELO(self, arg: str) -> None:  # noqa: N802
+    async def smtp_HELO(self, arg: str) -> None:
         await self.push('500 5.5.1 Error: command "HELO" not recognized; this is LMTP')
 
-    async def smtp_EHLO(self, arg: str) -> None:  # noqa: N802
+    async def smtp_EHLO(self, arg: str) -> None:
         await self.push('500 5.5.1 Error: command "EHLO" not recognized; this is LMTP')
 
     def _for_each_recipient(self, answer: str) -> str:

@@ -126,7 +126,7 @@ class EmailServer:
         for connection in list(self._connections):
             connection.drop()
         for _ in range(20):
-            if not self._connections:
+            if all(connection.gone for connection in self._connections):
                 break
             await asyncio.sleep(0.01)
         self._server = None
@@ -148,6 +148,7 @@ class EmailServer:
 
     def opened(self, connection: Porter) -> str | None:
         """Count a new connection; the refusal if there are too many."""
+        self._connections = {other for other in self._connections if not other.gone}
         if len(self._connections) >= self.max_connections:
             return texts.TOO_MANY_CONNECTIONS
         self._connections.add(connection)
@@ -198,7 +199,7 @@ class EmailServer:
 
     # Handler hooks of aiosmtpd.
 
-    async def handle_RCPT(  # noqa: N802
+    async def handle_RCPT(
         self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
     ) -> str:
         if len(envelope.rcpt_tos) >= MAX_RECIPIENTS:
@@ -213,7 +214,9 @@ class EmailServer:
         log.error("mail session failed", error=repr(error))
         return texts.TRY_LATER
 
-    def _authenticate(self, server: SMTP, session: Session, envelope: Envelope, mechanism: str, data: Any) -> AuthResult:
+    def _authenticate(
+        self, server: SMTP, session: Session, envelope: Envelope, mechanism: str, data: Any
+    ) -> AuthResult:
         """SMTP AUTH (RFC 4954): user `owner`, password the local token, compared in constant time."""
         peer = _peer(session)
         if self._too_many_failures(peer):

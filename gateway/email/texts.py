@@ -29,7 +29,10 @@ NOT_ADDRESSED = "it names no sender"
 
 RELAY_UNREACHABLE = "cannot reach the mail relay {relay}: {reason}"
 RELAY_REFUSED_LOGIN = "the mail relay {relay} refused user and password: {reason}; check email.relay"
-RELAY_NEEDS_TLS = "the mail relay {relay} offers no TLS, and a password is not sent in the clear: use smtps:// or a relay on this machine"
+RELAY_NEEDS_TLS = (
+    "the mail relay {relay} offers no TLS, and a password is not sent in the clear: "
+    "use smtps:// or a relay on this machine"
+)
 RELAY_SAID = "the mail relay said: {code} {message}"
 RESPONSE_LOST = "the connection to the mail relay was lost after the message was sent; it may have been delivered"
 BAD_RELAY = "email.relay must look like smtp://host:port or smtps://user:password@host, not {url!r}"

@@ -127,11 +127,10 @@ class Local:
         if not given:
             return (await self.database.read(partial(journal.head, owner=principal)))[0]
         owner, _, seq = given.rpartition(":")
-        if not seq.isdigit() or len(seq) > 18 or (owner and owner != str(principal)):
+        if not (seq.isascii() and seq.isdigit()) or len(seq) > 18 or (owner and owner != str(principal)):
             raise BadRequest(400, texts.BAD_EVENT_ID)
         return int(seq)
 
 
 def _find(connection: Connection, user: str, identifier: str) -> Row | None:
-    key = f"{channel.NAME}::{channel.external_id(user, identifier)}"
-    return inbox.find(connection, key)
+    return inbox.find(connection, channel.key(user, identifier))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gateway.channel import Outcome, Sent
 from identity.users import Claim
-from router.envelope import Envelope, clean
+from router.envelope import Envelope, dedupe_key
 from workspace_store.outbox import Reply
 
 NAME = "local"
@@ -24,6 +24,11 @@ def external_id(user: str, message_id: str) -> str:
     return f"{user}/{message_id}"
 
 
+def key(user: str, message_id: str) -> str:
+    """The dedupe key of a person's message."""
+    return dedupe_key(NAME, "", external_id(user, message_id))
+
+
 def envelope(user: str, message_id: str, text: str, thread: str) -> Envelope:
     """A message of the token's holder, or of a named user that the holder speaks for."""
     return Envelope(
@@ -33,5 +38,5 @@ def envelope(user: str, message_id: str, text: str, thread: str) -> Envelope:
         sender=Claim(NAME, "", user, user, "token"),
         conversation=user,
         thread=thread,
-        text=clean(text),
+        text=text,
     )

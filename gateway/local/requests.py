@@ -13,6 +13,7 @@ from starlette.requests import Request
 
 from gateway.local import texts
 from identity.access import OWNER
+from workspace_store.database import storable
 
 MAX_BODY_BYTES = 4 << 20
 _USER = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -46,7 +47,7 @@ def check_token(request: Request, token: str) -> None:
 async def read_body(request: Request, most: int = MAX_BODY_BYTES) -> bytes:
     """The body, never more than ``most`` bytes of it in memory. Raises BadRequest 413."""
     declared = request.headers.get("content-length", "")
-    if declared.isdigit() and int(declared) > most:
+    if declared.isascii() and declared.isdigit() and int(declared) > most:
         raise BadRequest(413, texts.too_long(most))
     body = bytearray()
     async for chunk in request.stream():
@@ -64,7 +65,7 @@ async def read_message(request: Request) -> MessageRequest:
         raise BadRequest(400, texts.NOT_JSON) from None
     if not isinstance(found, dict):
         raise BadRequest(400, texts.NOT_AN_OBJECT)
-    unknown = [str(name) for name in found.keys() - _FIELDS]
+    unknown = [storable(name) for name in found.keys() - _FIELDS]
     if unknown:
         raise BadRequest(400, texts.unknown_fields(unknown))
     text = found.get("text")
@@ -78,7 +79,7 @@ async def read_message(request: Request) -> MessageRequest:
     thread = found.get("thread")
     if thread is not None and (not isinstance(thread, str) or len(thread) > 200):
         raise BadRequest(400, texts.BAD_THREAD)
-    return MessageRequest(text, message_id, user_name(found.get("user")), (thread or "").replace("\x00", "�"))
+    return MessageRequest(text, message_id, user_name(found.get("user")), thread or "")
 
 
 def _plain(message_id: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated
 
 import typer
@@ -53,28 +54,31 @@ def options(
     """Options of every command."""
 
 
+def _serving() -> ModuleType:
+    import gc
+
+    gc.disable()  # until the forks all of this is kept anyway; looking for garbage is a sixth of the start
+    from nightporter.cli import serving
+
+    return serving
+
+
 @app.command()
 def up() -> int:
     """Start everything on this machine, and keep it running until Ctrl-C."""
-    from nightporter.cli import serving
-
-    return serving.up()
+    return int(_serving().up())
 
 
 @app.command()
 def gateway() -> int:
     """Start the gateway alone: messages in, replies out."""
-    from nightporter.cli import serving
-
-    return serving.gateway()
+    return int(_serving().gateway())
 
 
 @app.command()
 def runner() -> int:
     """Start a runner alone: turns, and the sandboxes of this host."""
-    from nightporter.cli import serving
-
-    return serving.runner()
+    return int(_serving().runner())
 
 
 @app.command()
@@ -109,8 +113,8 @@ def doctor(json: Json = False) -> int:
 @journal.command("show")
 def journal_show(
     principal: Whose = "owner",
-    after: Annotated[int, typer.Option(min=0, help="Begin after this sequence number.")] = 0,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many events, the newest.")] = 50,
+    after: Annotated[int, typer.Option(min=0, help="Go on after this sequence number, from the oldest.")] = 0,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many events; the newest, without --after.")] = 50,
     json: Json = False,
 ) -> int:
     """Show a principal's events."""

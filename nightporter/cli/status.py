@@ -24,9 +24,9 @@ def run(*, as_json: bool) -> int:
     if token is not None and (settings.http.listen.port or home.read_listening(settings.home)):
         gateway = server.find(settings)
         found["http"] = gateway.url
-        ready = _get(gateway, "/readyz")
-        if ready is not None:
-            found |= {"running": True, "ready": ready[0] == 200, "missing": _missing(ready[1])}
+        if _get(gateway, "/healthz") is not None:
+            code, body = _get(gateway, "/readyz") or (503, b"")
+            found |= {"running": True, "ready": code == 200, "missing": _missing(body)}
             found["figures"] = _figures(_get(gateway, "/metrics"))
     if as_json:
         json.dump(found, sys.stdout)
@@ -54,7 +54,7 @@ def _missing(body: bytes) -> list[str]:
     try:
         missing = json.loads(body)["missing"]
     except (ValueError, KeyError, TypeError):
-        return ["an answer that can be read"]
+        return ["an answer in time"]
     return [str(name) for name in missing]
 
 

@@ -36,7 +36,7 @@ async def converse(client: Client, home: Path, given: Input | None = None, shown
         try:
             while True:
                 try:
-                    line = await session.prompt_async(texts.PROMPT)
+                    line = await session.prompt_async(texts.PROMPT, set_exception_handler=False)
                 except KeyboardInterrupt:
                     continue
                 except EOFError:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,9 @@ def journal_events(settings: Settings, principal: str, after: int, limit: int) -
     """Events of a principal, oldest first: ``seq``, ``at`` (Unix seconds), ``kind``, ``turn``, ``body``."""
     journal = importlib.import_module("workspace_store.journal")
     found = _read(
-        settings, lambda connection, owner: journal.read(connection, owner, after=after, limit=limit), principal
+        settings,
+        lambda connection, owner: journal.read(connection, owner, after=after, limit=limit, newest=not after),
+        principal,
     )
     return [
         {

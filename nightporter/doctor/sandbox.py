@@ -18,13 +18,14 @@ def sandbox(settings: Settings) -> Finding:
 
 async def _try(settings: Settings) -> Finding:
     from sandbox_runner.bubblewrap import BubblewrapBackend
+    from sandbox_runner.uids import HostUids
 
     if settings.sandbox.backend not in ("auto", "bubblewrap"):
         named = settings.sandbox.backend
         remedy = "Set sandbox.backend to auto."
         return Finding("sandbox", "fail", f"This release has no backend called {named}; tools are refused.", remedy)
     with tempfile.TemporaryDirectory(prefix="nightporter-doctor-") as folder:
-        backend = BubblewrapBackend(Path(folder))
+        backend = BubblewrapBackend(Path(folder), host_uids=HostUids.of(Path(folder)))
         try:
             probe = await backend.probe()
         finally:

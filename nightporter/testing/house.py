@@ -139,7 +139,7 @@ class House:
     def smtp_port(self) -> int:
         return int(self.addresses["smtp"].rpartition(":")[2])
 
-    def client(self, timeout: float = 10.0) -> httpx.Client:
+    def client(self, timeout: float | httpx.Timeout = 10.0) -> httpx.Client:
         headers = {"authorization": f"Bearer {self.token}"}
         transport = httpx.HTTPTransport(retries=3)
         return httpx.Client(
@@ -194,7 +194,7 @@ class House:
 
     def events(self, after: int = 0, user: str = "owner") -> Iterator[dict[str, Any]]:
         """The journal as the event stream gives it: what is there now."""
-        with self.client(timeout=3) as client:
+        with self.client(timeout=httpx.Timeout(10, read=0.7)) as client:
             params = {"user": user, "after": str(after)}
             with client.stream("GET", "/v1/events", params=params) as answer:
                 kind = ""

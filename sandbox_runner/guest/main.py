@@ -9,6 +9,7 @@ import signal
 
 from .agent import Guest
 from .loop import Loop
+from .processes import kill_everything
 from .spawn import prepare_oom_adjustment
 
 _TITLE = b"nightporter: guest"
@@ -69,5 +70,9 @@ def main(arguments: list[str]) -> int:
     limit = int(options.get("--processes", "0")) or (soft if 0 < soft < 100_000 else 0)
     loop = Loop()
     Guest(loop, int(options["--fd"]), base, workspace, limit)
-    loop.run()
+    try:
+        loop.run()
+    finally:
+        # As PID 1 its end is everyone's; elsewhere nothing may outlive it either, even when it fails.
+        kill_everything()
     return 0

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 _LOOK_S = 0.25
 _PATIENCE_S = 2.0
-_VERDICT_S = 5.0
 _NEAR = 0.9
 
 
@@ -26,39 +25,43 @@ class PressureWatch:
         self._is_active = is_active
         self._relieve = relieve
         self._since: float | None = None
-        self._held: list[tuple[float, Callable[[], None]]] = []
+        self._held: list[Callable[[], None]] = []
         self._looking = False
 
-    def when_relieved(self, proceed: Callable[[], None], *, wait_for_verdict: bool = False) -> None:
-        """Go on at once, or, near the limit (or when asked to wait), once it is known whether that lasts."""
-        if self._limit and (wait_for_verdict or self._is_near()):
-            self._held.append((time.monotonic() + _VERDICT_S, proceed))
-            self._start()
-            return
-        proceed()
+    def when_relieved(self, proceed: Callable[[], None]) -> None:
+        """Go on at once, or, near the limit, once it is known whether that lasts."""
+        if self.is_near():
+            self._held.append(proceed)
+        else:
+            proceed()
         self._start()
+
+    def is_near(self) -> bool:
+        if not self._limit:
+            return False
+        return sum(process.threads for process in processes.scan().values()) + 1 >= self._limit * _NEAR
 
     def _start(self) -> None:
         if not self._looking and self._limit:
             self._looking = True
             self._loop.call_later(_LOOK_S, self._look)
 
-    def _is_near(self) -> bool:
-        return sum(process.threads for process in processes.scan().values()) + 1 >= self._limit * _NEAR
-
     def _look(self) -> None:
         self._looking = False
         now = time.monotonic()
-        if not self._is_near():
+        if not self.is_near():
             self._since = None
         elif self._since is None:
             self._since = now
         elif now - self._since >= _PATIENCE_S:
             self._since = None
             self._relieve()
+            # Those that wait go on at the next look: what was killed takes a moment to be gone.
+            self._start()
+            return
         if self._since is None:
             held, self._held = self._held, []
-            for _, proceed in held:
+            for proceed in held:
                 proceed()
         if self._held or self._is_active():
             self._start()

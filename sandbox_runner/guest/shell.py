@@ -266,26 +266,37 @@ class Shell:
             data = os.read(self._fifo, 1 << 20)
         except OSError:
             return
-        if self.reported:
-            return
         self._report += data
-        end = self._report.rfind(f"\0end:{self._token}\0".encode())
-        if len(self._report) > _REPORT_BYTES:
-            # Keep only what the end can be found in.
-            del self._report[: -(1 << 10)]
+        if not self.ready:
+            # A command may have been typed already: bash reads it once it has started.
+            found = self._take_report(self.start_token)
+            if found:
+                self.ready = True
+                self.on_report(self.start_token, found[0])
+        if not self.reported and self._token != self.start_token:
+            found = self._take_report(self._token)
+            if found:
+                self.reported, self._dump = True, found[0]
+                if not self._deliver():
+                    # The marker is on its way, or will never come (the command closed the terminal).
+                    self._late = self._loop.call_later(_LATE_MARKER_S, self._without_marker)
+        if self.reported:
+            self._report.clear()
+
+    def _take_report(self, token: str) -> tuple[Dump | None] | None:
+        """The report with that token, once it is whole: its dump, None where it was too large."""
+        end_mark = f"\0end:{token}\0".encode()
+        end = self._report.find(end_mark)
         if end < 0:
-            return
-        start_mark = f"\0start:{self._token}\0".encode()
-        start = self._report.find(start_mark)
-        self._dump = Dump(bytes(self._report[start + len(start_mark) : end])) if start >= 0 else None
-        self.reported = True
-        self._report.clear()
-        if self._token == self.start_token:
-            self.ready = True
-            self.on_report(self._token, self._dump)
-        elif not self._deliver():
-            # The marker is in the terminal already or will never come (the command closed the terminal).
-            self._late = self._loop.call_later(_LATE_MARKER_S, self._without_marker)
+            if len(self._report) > _REPORT_BYTES:
+                # Keep only what the end can be found in.
+                del self._report[: -(1 << 10)]
+            return None
+        start_mark = f"\0start:{token}\0".encode()
+        start = self._report.find(start_mark, 0, end)
+        body = bytes(self._report[start + len(start_mark) : end]) if start >= 0 else None
+        del self._report[: end + len(end_mark)]
+        return (Dump(body) if body is not None else None,)
 
     def _without_marker(self) -> None:
         self._readable()

@@ -5,7 +5,6 @@ A person can read it. Whatever is wrong with it is left out and said; it never m
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import stat
@@ -29,6 +28,14 @@ class Refused(ValueError):
 
 
 def digest_of(data: bytes) -> str:
+    """Hex SHA-256, from the interpreter's own module: ``hashlib`` loads OpenSSL, which takes 3 ms of every wake."""
+    for name in ("_sha2", "_sha256"):
+        try:
+            return str(__import__(name).sha256(data).hexdigest())
+        except ImportError:
+            continue
+    import hashlib
+
     return hashlib.sha256(data).hexdigest()
 
 

@@ -81,8 +81,8 @@ class TaskTable:
     def running(self) -> list[Task]:
         return [task for task in self._tasks.values() if task.state == "running"]
 
-    def get(self, number: int) -> Task | None:
-        return self._tasks.get(number)
+    def get(self, number: object) -> Task | None:
+        return self._tasks.get(number) if isinstance(number, int) else None
 
     def start(self, task: Task) -> None:
         """Run a managed task in a session of its own, its output through the guest into the log. Raises OSError."""
@@ -119,11 +119,11 @@ class TaskTable:
     def log_path(self, number: int) -> str:
         return os.path.join(self._folder, f"{number}.log")
 
-    def count_unknown(self, idle_shells: set[int], busy_shells: set[int]) -> int:
-        """How many processes belong to a task that was not looked at yet."""
+    def unknown(self, idle_shells: set[int], busy_shells: set[int]) -> set[int]:
+        """The processes of tasks that were not looked at yet."""
         found = processes.scan()
         roots = self._unknown_roots(found, idle_shells, busy_shells)
-        return sum(len(processes.tree(process.pid, found)) for group in roots.values() for process in group)
+        return {pid for group in roots.values() for root in group for pid in processes.tree(root.pid, found)}
 
     def look(self, idle_shells: set[int], busy_shells: set[int]) -> list[Task]:
         """Find tasks that nobody announced; the new ones. Ends those whose process is gone."""

@@ -65,6 +65,7 @@ def test_a_huge_sparse_file_costs_what_it_holds(volume: Volume) -> None:
         volume.read_file("workspace/huge", 2)
 
 
+@pytest.mark.slow
 def test_five_thousand_levels(volume: Volume) -> None:
     fd = os.open(volume.workspace, os.O_RDONLY)
     for _ in range(5000):

@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 
-from nightporter import logs, up
+from nightporter import logs, supervisor, up
 from nightporter.errors import CommandError, ConfigurationError
 from nightporter.service import Service, ServiceContext
 from nightporter.settings import Settings, load
@@ -30,6 +30,8 @@ def runner(context: ServiceContext) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if os.environ.get("STANDIN") == "misconfigured":
         raise ConfigurationError("The runner cannot run here; buy another machine.")
+    if os.environ.get("STANDIN") == "late":
+        signal.pause()
     client = redis_client(context.settings.redis_url, context.settings.home)
     context.ready()
     while True:
@@ -58,6 +60,8 @@ SERVICES = (
 
 if __name__ == "__main__":
     logs.configure()
+    if os.environ.get("STANDIN") == "late":
+        supervisor.LATE_SECONDS = 0.2
     part = sys.argv[1:] == ["part"]
     try:
         house = up.House("up", SERVICES[1:2] if part else SERVICES, prepare=prepare, whole=not part)

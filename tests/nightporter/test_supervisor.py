@@ -164,6 +164,12 @@ def test_what_cannot_work_as_set_ends_everything_with_its_sentence(tmp_path: Pat
         assert "Traceback" not in errors
 
 
+def test_who_is_late_is_named(tmp_path: Path) -> None:
+    with house(tmp_path / "home", until_ready=False, STANDIN="late") as waiting:
+        assert waiting.process.stderr is not None
+        assert waiting.process.stderr.readline().startswith("Still waiting for runner; ")
+
+
 def test_a_home_with_a_long_path(tmp_path: Path) -> None:
     home = tmp_path / ("long" * 30) / ("longer" * 20)
     with house(home) as running:

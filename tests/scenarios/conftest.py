@@ -25,7 +25,15 @@ def make_house(tmp_path: Path) -> Iterator[MakeHouse]:
             raise AssertionError(f"up did not stop cleanly\n{house.log()[-4000:]}")
 
 
+@pytest.fixture(scope="module")
+def shared_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """One house for the stories of a module that leave it whole."""
+    house = House(tmp_path_factory.mktemp("house") / "home").start()
+    yield house
+    assert house.stop() == 0, house.log()[-4000:]
+
+
 @pytest.fixture
 def house(make_house: MakeHouse) -> House:
-    """A house with sandboxes that stay warm."""
+    """A house of one's own, to be killed in parts."""
     return make_house()

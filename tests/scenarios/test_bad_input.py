@@ -38,7 +38,8 @@ def up_and_well(house: House) -> bool:
         (b'{"text": "' + b"x" * (5 << 20) + b'"}', 413),
     ],
 )
-def test_a_bad_request_gets_a_clear_error(house: House, body: bytes, status: int) -> None:
+def test_a_bad_request_gets_a_clear_error(shared_house: House, body: bytes, status: int) -> None:
+    house = shared_house
     with house.client() as client:
         answer = client.post("/v1/messages", content=body)
     assert answer.status_code == status, answer.text
@@ -46,26 +47,30 @@ def test_a_bad_request_gets_a_clear_error(house: House, body: bytes, status: int
     assert up_and_well(house)
 
 
-def test_the_token_is_needed(house: House) -> None:
+def test_the_token_is_needed(shared_house: House) -> None:
+    house = shared_house
     with house.client() as client:
         for path in ("/readyz", "/metrics", "/v1/messages/x", "/v1/events"):
             assert client.get(path, headers={"authorization": "Bearer wrong"}).status_code == 401
         assert client.get("/healthz", headers={"authorization": ""}).status_code == 200
 
 
-def test_a_text_of_a_megabyte_is_answered(house: House) -> None:
+def test_a_text_of_a_megabyte_is_answered(shared_house: House) -> None:
+    house = shared_house
     assert "I have no model yet" in house.say("word " * 200_000)
     assert "1000000" in house.say("$ echo -n '" + "x" * 1_000_000 + "' | wc -c")
 
 
-def test_nul_bytes_and_lone_surrogates_are_replaced(house: House) -> None:
+def test_nul_bytes_and_lone_surrogates_are_replaced(shared_house: House) -> None:
+    house = shared_house
     with house.client() as client:
         sent = client.post("/v1/messages", content=b'{"text": "remember a\\u0000b\\ud800c", "message_id": "odd"}')
     assert sent.status_code == 202
     assert house.answer("odd")["replies"][0]["text"] == "I will remember: a�b�c"
 
 
-def test_a_flood_of_output_is_cut_and_memory_stays_bounded(house: House) -> None:
+def test_a_flood_of_output_is_cut_and_memory_stays_bounded(shared_house: House) -> None:
+    house = shared_house
     house.say("$ true")
     reply = house.say("$ yes | head -c 100000000")
     assert "left out" in reply
@@ -111,7 +116,8 @@ def test_a_command_that_eats_memory_is_stopped(make_house: MakeHouse) -> None:
     assert up_and_well(house)
 
 
-def test_a_mail_of_fifty_megabytes_is_refused_by_size(house: House) -> None:
+def test_a_mail_of_fifty_megabytes_is_refused_by_size(shared_house: House) -> None:
+    house = shared_house
     mail = post.write("hello").as_bytes() + b"\r\n" + b"x" * 50_000_000
     with pytest.raises((smtplib.SMTPSenderRefused, smtplib.SMTPDataError)) as refused:
         post.send(house, mail)
@@ -120,13 +126,17 @@ def test_a_mail_of_fifty_megabytes_is_refused_by_size(house: House) -> None:
     assert up_and_well(house)
 
 
-@pytest.mark.parametrize("mail", [b"this is not a mail", b"\r\n", os.urandom(10_000).replace(b"\r\n.\r\n", b"")])
-def test_a_mail_that_is_not_mime_breaks_nothing(house: House, mail: bytes) -> None:
+@pytest.mark.parametrize(
+    "mail", [b"this is not a mail", b"Subject: x\r\n\r\n", os.urandom(10_000).replace(b"\r\n.\r\n", b"")]
+)
+def test_a_mail_that_is_not_mime_breaks_nothing(shared_house: House, mail: bytes) -> None:
+    house = shared_house
     post.send(house, mail)
     assert up_and_well(house)
 
 
-def test_a_stranger_s_mail_is_not_answered(house: House) -> None:
+def test_a_stranger_s_mail_is_not_answered(shared_house: House) -> None:
+    house = shared_house
     mail = post.write("$ cat /etc/passwd")
     post.send(house, mail, owner=False)
     assert up_and_well(house)
@@ -135,7 +145,15 @@ def test_a_stranger_s_mail_is_not_answered(house: House) -> None:
         assert "nightporter_inbox_waiting 0" in client.get("/metrics").text
 
 
-def test_stop_ends_a_running_command(house: House) -> None:
+def test_an_empty_mail_is_refused_with_the_reason(shared_house: House) -> None:
+    with pytest.raises(smtplib.SMTPDataError) as refused:
+        post.send(shared_house, b"\r\n")
+    assert refused.value.smtp_code == 550
+    assert b"empty" in refused.value.smtp_error
+
+
+def test_stop_ends_a_running_command(shared_house: House) -> None:
+    house = shared_house
     message = house.post("$ echo begun; sleep 60")
     while house.status(message)["status"] != "running":
         pass

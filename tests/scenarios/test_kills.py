@@ -77,6 +77,7 @@ def test_a_runner_killed_between_messages_keeps_the_warm_sandbox(house: House) -
     assert len([event for event in house.events() if event["kind"] == "sandbox.woken"]) == 1
 
 
+@pytest.mark.slow
 def test_a_message_that_kills_its_runner_is_set_aside_and_the_next_ones_run(house: House) -> None:
     message = house.post("$ echo begun > trace; sleep 30")
     wait_until(lambda: begun(house), "the command has begun")

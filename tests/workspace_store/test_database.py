@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
+import resource
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,6 +13,7 @@ import sqlalchemy
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
+from tests import processes
 from tests.servers import PostgreSQL
 from workspace_store import database as database_module
 from workspace_store.database import Database, DatabaseUnavailable
@@ -71,24 +71,16 @@ def test_read_then_write_from_many_threads_loses_no_update(counter: Database) ->
     assert counter.read_now(value) == 80
 
 
-WRITER = """
-import sys
-from sqlalchemy import text
-from workspace_store.database import Database
-database = Database(sys.argv[1])
-def add(connection):
-    lock = " FOR UPDATE" if connection.dialect.name == "postgresql" else ""
-    found = connection.execute(text("SELECT value FROM counter WHERE name = 'a'" + lock)).scalar_one()
-    connection.execute(text("UPDATE counter SET value = :new WHERE name = 'a'"), {"new": found + 1})
-for _ in range(40):
-    database.write_now(add)
-database.close()
-"""
+def write_many(url: str) -> None:
+    database = Database(url)
+    for _ in range(40):
+        database.write_now(read_then_write)
+    database.close()
 
 
 def test_two_processes_writing_at_once_lose_no_update(counter: Database) -> None:
-    writers = [subprocess.Popen([sys.executable, "-c", WRITER, counter.url]) for _ in range(2)]
-    assert [writer.wait(60) for writer in writers] == [0, 0]
+    writing = [processes.start(write_many, counter.url) for _ in range(2)]
+    assert processes.codes(*writing) == [0, 0]
     assert counter.read_now(value) == 80
 
 
@@ -213,32 +205,26 @@ def test_a_lock_that_stays_is_unavailable_and_nothing_is_written(
     other.close()
 
 
-FULL_DISK = """
-import resource, sys
-from sqlalchemy import text
-from workspace_store.database import Database, DatabaseUnavailable
-database = Database(sys.argv[1])
-database.write_now(lambda c: c.execute(text("CREATE TABLE big (body TEXT)")))
-resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))
-def insert(connection):
-    connection.execute(text("INSERT INTO big VALUES (:body)"), {"body": "x" * (4 << 20)})
-try:
+def fill_the_disk(url: str) -> None:
+    database = Database(url)
+    database.write_now(lambda connection: connection.execute(text(COUNTER)))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))
+    big = "x" * (4 << 20)
+
+    def insert(connection: Connection) -> None:
+        connection.execute(text("INSERT INTO counter VALUES (:big, 1)"), {"big": big})
+
+    with pytest.raises(DatabaseUnavailable):
+        database.write_now(insert)
+    assert database.read_now(lambda c: c.execute(text("SELECT count(*) FROM counter")).scalar()) == 0
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     database.write_now(insert)
-except DatabaseUnavailable as error:
-    print("unavailable:", error)
-count = lambda c: c.execute(text("SELECT count(*) FROM big")).scalar()
-assert database.read_now(count) == 0
-resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-database.write_now(insert)
-assert database.read_now(count) == 1
-database.close()
-"""
+    assert database.read_now(lambda connection: value(connection, big)) == 1
+    database.close()
 
 
 def test_a_full_disk_is_unavailable_and_works_again_when_there_is_room(sqlite_url: str) -> None:
-    done = subprocess.run([sys.executable, "-c", FULL_DISK, sqlite_url], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("unavailable:")
+    assert processes.codes(processes.start(fill_the_disk, sqlite_url)) == [0]
 
 
 def test_a_server_that_is_away_is_unavailable(postgresql: PostgreSQL) -> None:

@@ -68,13 +68,13 @@ class Relay:
     received: list[bytes] = field(default_factory=list)
     senders: list[str | None] = field(default_factory=list)
 
-    async def handle_RCPT(  # noqa: N802
+    async def handle_RCPT(
         self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
     ) -> str:
         envelope.rcpt_tos.append(address)
         return self.rcpt
 
-    async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802
+    async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:
         assert isinstance(envelope.content, bytes)
         self.received.append(envelope.content)
         self.senders.append(envelope.mail_from)

@@ -63,5 +63,7 @@ def other_misses(want: dict[str, Any], got: dict[str, Any]) -> list[str]:
     if sorted(name for name in listed if name not in optional) != sorted(want["attachments"]):
         misses.append(f"attachments {listed} instead of {want['attachments']}")
     seen = normal(got["reply_text"] + " " + got["context"])
-    misses += [f"{text!r} is not in the context" for text in want.get("context_must_contain", []) if normal(text) not in seen]
+    misses += [
+        f"{text!r} is not in the context" for text in want.get("context_must_contain", []) if normal(text) not in seen
+    ]
     return misses

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Markdown as the two parts of a mail."""
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ CASES = Path(os.environ.get("NIGHTPORTER_CORPUS") or ROOT.parent / "shared" / "c
 
 
 def test_bold_links_lists_and_tables_read_well_in_both_parts() -> None:
-    text, html = render("# Hi\n\nSome **bold** [link](https://example.org/?a=1&b=2):\n\n1. one\n2. two\n   - deep\n\n| a | b |\n|---|--:|\n| x | 10 |")
+    text, html = render(
+        "# Hi\n\nSome **bold** [link](https://example.org/?a=1&b=2):\n\n1. one\n2. two\n   - deep\n\n| a | b |\n|---|--:|\n| x | 10 |"
+    )
     assert text == (
         "Hi\n==\n\nSome *bold* link <https://example.org/?a=1&b=2>:\n\n1. one\n2. two\n   - deep\n\na  b\n-  --\nx  10\n"
     )
@@ -30,7 +33,9 @@ def test_bold_links_lists_and_tables_read_well_in_both_parts() -> None:
 
 
 def test_raw_html_and_dangerous_schemes_never_become_markup() -> None:
-    _, html = render("<img src=x onerror=alert(1)> [x](javascript:alert(1)) ![p](https://example.org/p.png \"\\\" onload=1\")")
+    _, html = render(
+        '<img src=x onerror=alert(1)> [x](javascript:alert(1)) ![p](https://example.org/p.png "\\" onload=1")'
+    )
     assert "<img" not in html
     assert "javascript:" not in html.replace("(javascript:alert(1))", "")
     assert 'href="https://example.org/p.png"' in html
@@ -63,7 +68,9 @@ def misses(case: dict[str, Any]) -> list[str]:
     out += [f"{want!r} in text" for want in case.get("email_text_not_contains", []) if want in plain]
     out += [f"{want!r} not in html" for want in case.get("email_html_contains", []) if want not in rich]
     out += [f"{want!r} in html" for want in case.get("email_html_not_contains", []) if want in rich]
-    out += [f"none of {some} in html" for some in case.get("email_html_or", []) if not any(want in rich for want in some)]
+    out += [
+        f"none of {some} in html" for some in case.get("email_html_or", []) if not any(want in rich for want in some)
+    ]
     limit = case.get("email_max_line")
     if limit and max(map(len, mail.data.split(b"\r\n"))) > limit:
         out.append("a line is too long")

@@ -18,7 +18,14 @@ from .conftest import Relay
 
 def mail(key: str = "turn-1:0", to: str = "ann@example.com") -> ComposedMail:
     thread = Thread("Hello", "<a@example.com>")
-    return compose(key=key, own_address="porter@example.org", to=[to], thread=thread, text="Hi\n.\nFrom here\n", now=datetime(2026, 5, 1, tzinfo=UTC))
+    return compose(
+        key=key,
+        own_address="porter@example.org",
+        to=[to],
+        thread=thread,
+        text="Hi\n.\nFrom here\n",
+        now=datetime(2026, 5, 1, tzinfo=UTC),
+    )
 
 
 async def test_a_mail_arrives_at_the_relay_byte_for_byte(relay: Relay) -> None:

@@ -21,7 +21,9 @@ async def in_thread(call: Any, *args: Any) -> Any:
     return await asyncio.to_thread(call, *args)
 
 
-def send(port: int, mail: bytes = MAIL, *, to: str | list[str] = OWN, login: tuple[str, str] | None = None) -> dict[str, Any]:
+def send(
+    port: int, mail: bytes = MAIL, *, to: str | list[str] = OWN, login: tuple[str, str] | None = None
+) -> dict[str, Any]:
     with smtplib.SMTP("127.0.0.1", port, timeout=10) as client:
         if login:
             client.login(*login)
@@ -91,7 +93,9 @@ async def test_a_mail_being_kept_is_kept_even_if_the_client_hangs_up(start_serve
     assert reader is not None
 
 
-@pytest.mark.parametrize("to", ["porter@example.org", "PORTER@Example.ORG", "porter+abc123@example.org", "postmaster@example.org"])
+@pytest.mark.parametrize(
+    "to", ["porter@example.org", "PORTER@Example.ORG", "porter+abc123@example.org", "postmaster@example.org"]
+)
 async def test_our_addresses_are_taken(start_server: StartServer, inbox: Inbox, to: str) -> None:
     server = await start_server()
     await in_thread(lambda: send(server.port, to=to))
@@ -138,10 +142,12 @@ async def test_a_wrong_login_is_refused(start_server: StartServer, inbox: Inbox,
 
 async def test_no_login_is_offered_beyond_loopback_without_tls(start_server: StartServer, inbox: Inbox) -> None:
     server = await start_server(EmailConfig(host="0.0.0.0", port=0, address=OWN))
-    with smtplib.SMTP("127.0.0.1", server.port, timeout=5) as client:
-        await in_thread(client.ehlo)
-        assert not client.has_extn("auth")
-        assert (await in_thread(client.docmd, "AUTH", "PLAIN AG93bmVyAHg="))[0] == 538
+    client = aiosmtplib.SMTP(hostname="127.0.0.1", port=server.port, start_tls=False)
+    await client.connect()
+    await client.ehlo()
+    assert not client.supports_extension("auth")
+    assert (await client.execute_command(b"AUTH", b"PLAIN", b"AG93bmVyAHg=")).code == 538
+    await client.quit()
 
 
 async def test_lmtp_answers_for_each_recipient(start_server: StartServer, inbox: Inbox) -> None:
@@ -172,8 +178,10 @@ async def test_lmtp_answers_for_each_recipient(start_server: StartServer, inbox:
 
 async def test_lmtp_speaks_no_ehlo(start_server: StartServer, inbox: Inbox) -> None:
     server = await start_server(EmailConfig(port=0, address=OWN, protocol="lmtp"))
-    with smtplib.SMTP("127.0.0.1", server.port, timeout=5) as client:
-        assert (await in_thread(client.ehlo))[0] == 500
+    client = aiosmtplib.SMTP(hostname="127.0.0.1", port=server.port, start_tls=False)
+    await client.connect()
+    assert (await client.execute_command(b"EHLO", b"x")).code == 500
+    await client.quit()
 
 
 async def test_a_closing_server_answers_what_it_is_keeping(start_server: StartServer, inbox: Inbox) -> None:

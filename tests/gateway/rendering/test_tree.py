@@ -12,7 +12,9 @@ def test_only_harmless_addresses_are_targets() -> None:
 
 
 def test_raw_html_is_text() -> None:
-    assert words(read_markdown("Hello <b>x</b> <script>alert(1)</script>")) == "Hello <b>x</b> <script>alert(1)</script>"
+    assert (
+        words(read_markdown("Hello <b>x</b> <script>alert(1)</script>")) == "Hello <b>x</b> <script>alert(1)</script>"
+    )
 
 
 def test_a_channel_may_disarm_its_broadcast_tokens_everywhere() -> None:

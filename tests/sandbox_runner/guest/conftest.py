@@ -15,13 +15,16 @@ from typing import Any
 import pytest
 
 from agent.sandbox import BackgroundTask, CommandResult
-from sandbox_runner.guest_connection import GuestConnection, Restored, guest_arguments
+from sandbox_runner.guest_connection import GuestConnection, guest_arguments
+from sandbox_runner.guest_frames import Restored
 
 
 class Guest:
     """One life of a guest, and shorthands for asking it."""
 
-    def __init__(self, connection: GuestConnection, process: subprocess.Popen[bytes], restored: Restored) -> None:
+    def __init__(
+        self, connection: GuestConnection, process: subprocess.Popen[bytes], restored: Restored | None
+    ) -> None:
         self.connection = connection
         self.process = process
         self.restored = restored
@@ -68,14 +71,13 @@ class House:
         *,
         environment: dict[str, str] | None = None,
         processes: int | None = None,
-        before: Callable[[], None] | None = None,
+        restore: bool = True,
     ) -> Guest:
         ours, theirs = socket.socketpair()
         process = subprocess.Popen(
             guest_arguments(sys.executable, theirs.fileno(), workspace=str(self.workspace), processes=processes),
             pass_fds=[theirs.fileno()],
             cwd="/",
-            preexec_fn=before,
             env={
                 "HOME": str(self.home),
                 "PATH": os.environ["PATH"],
@@ -89,7 +91,7 @@ class House:
             ours, on_task_ended=lambda task: [tell(task) for tell in ended] and None
         )
         await connection.hello()
-        guest = Guest(connection, process, await connection.restore())
+        guest = Guest(connection, process, await connection.restore() if restore else None)
         ended.append(guest.ended_tasks.put_nowait)
         self.guests.append(guest)
         return guest

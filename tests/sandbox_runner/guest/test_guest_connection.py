@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from agent.sandbox import SandboxError, SandboxLost
-from sandbox_runner.guest_connection import MAX_FRAME, GuestConnection, GuestProtocolError, GuestRefused
+from sandbox_runner.guest_connection import GuestConnection, GuestProtocolError, GuestRefused
+from sandbox_runner.guest_frames import MAX_FRAME
 
 GOOD = {
     "call_id": "c",
@@ -127,3 +128,18 @@ async def test_a_request_that_is_too_large_is_not_sent(guest: Any) -> None:
 async def test_unknown_tasks_are_refused(guest: Any) -> None:
     with pytest.raises(GuestRefused, match="no task 99"):
         await guest.connection.stop_task(99)
+
+
+async def test_a_command_before_the_restore_is_refused(house: Any, guest: Any) -> None:
+    await guest.run("x=1")
+    await guest.kill()
+    before = house.state_path.read_bytes()
+    woken = await house.wake(restore=False)
+    with pytest.raises(GuestRefused, match="restore comes first"):
+        await woken.run("true")
+    assert house.state_path.read_bytes() == before
+    restored, result = await asyncio.gather(woken.connection.restore(), woken.run("echo $x"))
+    assert restored.terminals == ("main",)
+    assert result.output == "1\n"
+    with pytest.raises(GuestRefused, match="once"):
+        await woken.connection.restore()

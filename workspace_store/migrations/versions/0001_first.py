@@ -131,7 +131,20 @@ def upgrade() -> None:
             sqlite_where=sa.text("status IN ('queued', 'sending')"),
             postgresql_where=sa.text("status IN ('queued', 'sending')"),
         )
-        batch_op.create_index("outbox_strand", ["channel", "account", "conversation", "number"], unique=False)
+        batch_op.create_index(
+            "outbox_repeated",
+            ["number"],
+            unique=False,
+            sqlite_where=sa.text("possibly_repeated"),
+            postgresql_where=sa.text("possibly_repeated"),
+        )
+        batch_op.create_index(
+            "outbox_strand",
+            ["channel", "account", "conversation", "number"],
+            unique=False,
+            sqlite_where=sa.text("status IN ('queued', 'sending')"),
+            postgresql_where=sa.text("status IN ('queued', 'sending')"),
+        )
 
     op.create_table(
         "principal",
@@ -192,6 +205,13 @@ def upgrade() -> None:
     )
     with op.batch_alter_table("turn_record", schema=None) as batch_op:
         batch_op.create_index("turn_record_turn", ["turn"], unique=True)
+        batch_op.create_index(
+            "turn_record_unfolded",
+            ["principal", "seq"],
+            unique=False,
+            sqlite_where=sa.text("folded IS NULL"),
+            postgresql_where=sa.text("folded IS NULL"),
+        )
 
     op.create_table(
         "user_account",

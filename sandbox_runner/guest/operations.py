@@ -1,0 +1,156 @@
+"""What the host may ask: each operation reads its request and answers once, now or later."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from . import restoring
+from .framing import MAX_FRAME
+from .output import LiveOutput, decode
+from .requests import BadRequest, number, string
+from .tasks import STOP_GRACE_S, Task
+from .terminal import Call
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from .agent import Guest
+
+    Answer = Callable[[dict[str, Any]], None]
+
+PROTOCOL = 1
+DEFAULT_TIMEOUT_S = 120.0
+DEFAULT_OUTPUT_BYTES = 1 << 20
+
+
+def _hello(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
+    python = ".".join(map(str, sys.version_info[:3]))
+    answer({"protocol": PROTOCOL, "pid": os.getpid(), "python": python, "workspace": guest.workspace})
+
+
+def _restore(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
+    if guest.restored or guest.terminals:
+        raise BadRequest("restore comes once, before any command")
+    guest.restored = True
+    restoring.restore(guest, guest.loop, guest.publisher, guest.folder, answer)
+
+
+def _run(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
+    if not guest.restored:
+        raise BadRequest("restore comes first: a command before it would write over the saved state")
+    call_id, command = string(frame, "call_id", 200), string(frame, "command", MAX_FRAME)
+    if guest.results.wait(call_id, answer):
+        return
+    if "\0" in command:
+        raise BadRequest("a command cannot hold a NUL character")
+    terminal = guest.terminal(string(frame, "terminal", 64, "main"))
+    timeout = number(frame, "timeout_s", DEFAULT_TIMEOUT_S)
+    size = int(number(frame, "output_bytes", DEFAULT_OUTPUT_BYTES))
+    call = Call(call_id, command, terminal.name, timeout, max(1024, min(size, DEFAULT_OUTPUT_BYTES)))
+    guest.results.add(call, answer)
+    if frame.get("background") is True:
+        guest.run_in_background(call, terminal)
+        return
+    call.live = LiveOutput(guest.loop, lambda text: guest.show(call_id, text))
+    guest.watch.when_relieved(lambda: terminal.submit(call))
+
+
+def _result(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
+    if not guest.results.wait(string(frame, "call_id", 200), answer):
+        answer({"unknown": True})
+
+
+def _interrupt(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
+    terminal = guest.terminals.get(string(frame, "terminal", 64, "main"))
+    call = terminal.current if terminal else None
+    if terminal is None or call is None or terminal.shell is None:
+        answer({"interrupted": False})
+        return
+    call.interrupted = True
+    shell = terminal.shell
+    shell.interrupt(signal.SIGINT)
+
+    def insist() -> None:
+        if terminal.current is call and terminal.shell is shell:
+            shell.interrupt(signal.SIGKILL)
+            guest.loop.call_later(0.5, insist)
+
+    guest.loop.call_later(2.0, insist)
+    answer({"interrupted": True})
+
+
+def _list_tasks(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
+    guest.look()
+    answer({"tasks": [task.record() for task in guest.tasks.all()]})
+
+
+def _task_output(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
+    size = int(number(frame, "tail_bytes", 8192))
+    answer({"output": decode(guest.tasks.output(_task(guest, frame), max(0, min(size, 256 << 10))))})
+
+
+def _task_stop(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
+    task = _task(guest, frame)
+    grace = number(frame, "grace_s", STOP_GRACE_S)
+    guest.tasks.stop(task, lambda: answer({"task": task.record()}), grace)
+
+
+def _capture(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
+    guest.look()
+    if not guest.restored or any(terminal.current for terminal in guest.terminals.values()):
+        answer({"digest": None, "notes": []})
+        return
+    notes = guest.publish()
+    answer({"digest": guest.publisher.digest, "notes": notes})
+
+
+def _shutdown(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
+    grace = number(frame, "grace_s", 2.0)
+    guest.look()
+    guest.sleeping = guest.tasks.running()
+    left = [len(guest.sleeping)]
+
+    def finish() -> None:
+        if left[0] >= 0:
+            left[0] = -1
+            notes = guest.publish() if guest.restored else []
+            answer({"digest": guest.publisher.digest, "notes": notes})
+            guest.connection.flush()
+            guest.end()
+
+    def one_less() -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            finish()
+
+    for task in list(guest.sleeping):
+        guest.tasks.stop(task, one_less, grace)
+    if not guest.sleeping:
+        finish()
+    else:
+        guest.loop.call_later(grace, finish)
+
+
+def _task(guest: Guest, frame: dict[str, Any]) -> Task:
+    task = guest.tasks.get(frame.get("task"))
+    if task is None:
+        raise BadRequest(f"there is no task {str(frame.get('task'))[:20]}")
+    return task
+
+
+OPERATIONS: dict[str, Callable[[Guest, dict[str, Any], Answer], None]] = {
+    "hello": _hello,
+    "restore": _restore,
+    "run": _run,
+    "result": _result,
+    "interrupt": _interrupt,
+    "tasks": _list_tasks,
+    "task_output": _task_output,
+    "task_stop": _task_stop,
+    "capture": _capture,
+    "shutdown": _shutdown,
+}

@@ -1,0 +1,50 @@
+"""Reading requests and fitting answers: the small change of the protocol."""
+
+from __future__ import annotations
+
+from .framing import MAX_FRAME, encode
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class BadRequest(ValueError):
+    """The host asked for something that is not in the protocol."""
+
+
+def without_own_lines(text: str, token: str, command_path: str) -> str:
+    """Under ``set -x`` bash shows the lines that the guest types as well."""
+    first, newline, rest = text.partition("\n")
+    if newline and first.endswith(f" . {command_path}"):
+        text = rest
+    traced = text.find(token)
+    return text if traced < 0 else text[: text.rfind("\n", 0, traced) + 1]
+
+
+def fit(result: dict[str, Any]) -> dict[str, Any]:
+    """Within a frame: a control character takes six bytes there."""
+    while len(encode(result)) > MAX_FRAME - 4096:
+        text = result["output"]
+        quarter = len(text) // 4
+        result["omitted_bytes"] += len(text[quarter:-quarter].encode("utf-8", "replace"))
+        result["output"] = f"{text[:quarter]}\n[… more omitted …]\n{text[-quarter:]}"
+    return result
+
+
+def string(frame: dict[str, Any], key: str, limit: int, default: str | None = None) -> str:
+    value = frame.get(key)
+    if value is None and default is not None:
+        return default
+    if not isinstance(value, str) or not 0 < len(value) <= limit:
+        raise BadRequest(f"{key} must be a string of at most {limit} characters")
+    return value
+
+
+def number(frame: dict[str, Any], key: str, default: float) -> float:
+    value = frame.get(key)
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e9:
+        raise BadRequest(f"{key} must be a number from 0")
+    return float(value)

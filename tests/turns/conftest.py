@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.turns.stage import Stage
+
+
+@pytest.fixture
+async def stage(tmp_path: Path, sqlite_url: str) -> AsyncIterator[Stage]:
+    stage = Stage(tmp_path, sqlite_url)
+    async with stage.managing() as manager:
+        probe = await manager.backend.probe()
+        if not probe.works:
+            pytest.skip(f"{probe.reason} {probe.remedy}")
+        stage.manager = manager
+        yield stage
+    stage.database.close()

@@ -1,0 +1,150 @@
+"""A stage for one turn at a time: real database, volumes, sandbox manager and guest; only the engine is scripted."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import UUID, uuid4
+
+from agent.engine import Engine, Step, ToolCall
+from agent.sandbox import SandboxLimits
+from agent.trajectory import Context
+from identity.access import Access
+from identity.users import Claim
+from router.envelope import Envelope
+from router.inbox import Inbox
+from router.runner import Runner
+from router.service import read_message
+from sandbox_runner.bubblewrap import BubblewrapBackend
+from sandbox_runner.guest_connection import GUEST_FOLDER
+from sandbox_runner.manager import Manager
+from sandbox_runner.manager_server import listen
+from sandbox_runner.sandboxes import Sandboxes
+from sandbox_runner.seats import Seating
+from sandbox_runner.turn import TurnRunner
+from sandbox_runner.uids import HostUids
+from workspace_store import inbox, journal, outbox
+from workspace_store.blobs import DirectoryBlobs
+from workspace_store.database import Database
+from workspace_store.journal import Recorded
+from workspace_store.liveness import Life
+from workspace_store.volumes import Volumes
+
+Script = Callable[[Context], Awaitable[Step]]
+
+
+class Crash(BaseException):
+    """Ends a turn as a SIGKILL would: nothing after it runs."""
+
+
+@dataclass
+class Scripted:
+    """An engine that says what its script says, and counts how often it was asked."""
+
+    script: Script
+    takes_messages: bool = False
+    name: str = "scripted"
+    context_window: int = 16_384
+    asked: int = 0
+
+    async def step(self, context: Context) -> Step:
+        self.asked += 1
+        return await self.script(context)
+
+
+def shell(number: int, command: str) -> Step:
+    return Step(calls=(ToolCall(f"call-{number}", "shell", {"command": command}),))
+
+
+def answer(context: Context, text: str = "") -> Step:
+    """Answer every message with ``text``, or with all results so far."""
+    results = " ".join(said.text for said in context.turn if said.role == "tool")
+    return Step(replies={said.message: text or results for said in context.turn if said.role == "user"})
+
+
+@dataclass
+class Stage:
+    folder: Path
+    url: str
+    owner: UUID = field(default_factory=uuid4)
+
+    def __post_init__(self) -> None:
+        self.lives = self.folder / "lives"
+        self.database = Database(self.url)
+        self.socket = self.folder / "manager.sock"
+        self.manager: Manager | None = None
+
+    @contextlib.asynccontextmanager
+    async def managing(self, idle_seconds: float = 300) -> AsyncIterator[Manager]:
+        """A sandbox manager, as a host has one."""
+        (self.folder / "run").mkdir(exist_ok=True)
+        backend = BubblewrapBackend(self.folder / "run", host_uids=HostUids.of(self.folder))
+        backend.reap()
+        life = Life(self.lives, "sandbox-manager", "here")
+        seating = Seating(
+            life.id, self.database, Volumes(self.folder / "volumes"), self.lives, HostUids.of(self.folder)
+        )
+        limits = SandboxLimits(command_timeout_seconds=20)
+        manager = Manager(seating, backend, GUEST_FOLDER, limits, idle_seconds, lambda _: None)
+        server = await listen(manager, self.socket)
+        try:
+            yield manager
+        finally:
+            server.close()
+            await manager.close(5)
+            life.end()
+
+    async def hear(self, text: str, thread: str = "") -> UUID:
+        """Accept a message from the owner; its inbox id."""
+        access = Access("allowlist", ())
+        door = Inbox(self.database, access, lambda _: None)
+        claim = Claim("local", "", "owner", "owner", "token")
+        accepted = await door.accept(Envelope("local", "", uuid4().hex, claim, "owner", thread, text))
+        assert accepted is not None
+        self.owner = accepted.principal
+        return accepted.message
+
+    @contextlib.asynccontextmanager
+    async def running(self, engine: Engine) -> AsyncIterator[Runner]:
+        """A runner with this engine; ends as a killed one does: its lock is free, its lease stays."""
+        life = Life(self.lives, "runner", "here")
+        sandboxes = Sandboxes(self.socket)
+        blobs = DirectoryBlobs(self.folder / "blobs")
+        turns = TurnRunner(self.database, engine, sandboxes, blobs, read_message, lambda *_: None)
+        try:
+            yield Runner(life.id, self.database, self.lives, turns, lambda *_: None)
+        finally:
+            sandboxes.close()
+            life.end()
+
+    async def serve(self, engine: Engine) -> None:
+        """Drain the owner's inbox with a runner of its own."""
+        async with self.running(engine) as runner:
+            await runner.serve(self.owner)
+
+    async def crash(self, engine: Engine) -> None:
+        """The same, with a script that crashes."""
+        async with self.running(engine) as runner:
+            with contextlib.suppress(Crash):
+                await runner.serve(self.owner)
+
+    # What is there
+
+    async def events(self, *kinds: str) -> list[Recorded]:
+        found = await self.database.read(lambda connection: journal.read(connection, self.owner))
+        return [event for event in found if not kinds or event.kind in kinds]
+
+    async def replies(self, message: UUID) -> list[str]:
+        said = await self.database.read(lambda connection: outbox.answers(connection, message))
+        return [reply.text for reply in said]
+
+    async def status(self, message: UUID) -> str:
+        row = await self.database.read(lambda connection: inbox.get(connection, message))
+        assert row is not None
+        return row.status
+
+    async def verified(self) -> bool:
+        _, faults = await self.database.read(lambda connection: journal.verify(connection, self.owner))
+        return not faults

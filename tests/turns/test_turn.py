@@ -1,0 +1,115 @@
+"""The hand-off contract of a turn, with an engine that says what the test says and everything else real."""
+
+from __future__ import annotations
+
+from agent.engine import EngineError, Step, ToolCall
+from agent.trajectory import Context
+from tests.turns.stage import Scripted, Stage, answer, shell
+from workspace_store import principal
+
+
+def results(context: Context) -> int:
+    return len([said for said in context.turn if said.role == "tool"])
+
+
+async def test_steps_and_results_are_journaled_in_order_and_committed_together(stage: Stage) -> None:
+    async def script(context: Context) -> Step:
+        return shell(1, "echo one > file; cat file") if not results(context) else answer(context)
+
+    message = await stage.hear("please")
+    await stage.serve(Scripted(script))
+    assert [event.kind for event in await stage.events()] == [
+        "message.received", "turn.started", "model.responded", "sandbox.woken", "tool.requested", "tool.returned",
+        "model.responded", "reply.queued", "checkpoint.committed",
+    ]  # fmt: skip
+    assert "one" in (await stage.replies(message))[0]
+    assert await stage.status(message) == "done"
+    assert await stage.verified()
+
+
+async def test_a_turn_without_tools_takes_no_tenancy_and_makes_no_generation(stage: Stage) -> None:
+    async def script(context: Context) -> Step:
+        return answer(context, "hello")
+
+    await stage.hear("hi")
+    await stage.serve(Scripted(script))
+    held = await stage.database.read(lambda connection: principal.tenant(connection, stage.owner))
+    assert (held.host, held.epoch, held.generation, held.volume_id) == (None, 0, 0, None)
+    assert not (stage.folder / "volumes" / str(stage.owner)).exists()
+
+
+async def test_a_message_that_arrives_meanwhile_is_handed_to_the_running_turn(stage: Stage) -> None:
+    heard = []
+
+    async def script(context: Context) -> Step:
+        if not results(context):
+            heard.append(await stage.hear("and this too"))
+            return shell(1, "true")
+        return answer(context, f"{len([said for said in context.turn if said.role == 'user'])} messages")
+
+    first = await stage.hear("do this")
+    await stage.serve(Scripted(script, takes_messages=True))
+    assert await stage.replies(first) == ["2 messages"]
+    assert await stage.replies(heard[0]) == ["2 messages"]
+    assert len(await stage.events("message.taken")) == 1
+    assert len(await stage.events("turn.started")) == 1
+    row = await stage.database.read(lambda connection: principal.waiting(connection, stage.owner))
+    assert row == 0
+
+
+async def test_a_message_of_another_thread_waits_for_its_own_turn(stage: Stage) -> None:
+    async def script(context: Context) -> Step:
+        if not results(context) and context.turn[0].text == "do this":
+            await stage.hear("something else", thread="other")
+            return shell(1, "true")
+        return answer(context, "done")
+
+    await stage.hear("do this")
+    await stage.serve(Scripted(script, takes_messages=True))
+    assert await stage.events("message.taken") == []
+    assert len(await stage.events("turn.started")) == 2
+
+
+async def test_an_engine_that_fails_is_told_and_the_next_message_runs(stage: Stage) -> None:
+    async def script(context: Context) -> Step:
+        if context.turn[0].text == "bad":
+            raise EngineError("the model is not reachable")
+        return answer(context, "fine")
+
+    bad, good = await stage.hear("bad"), await stage.hear("good")
+    await stage.serve(Scripted(script))
+    assert "the model is not reachable" in (await stage.replies(bad))[0]
+    assert await stage.status(bad) == "failed"
+    assert await stage.replies(good) == ["fine"]
+
+
+async def test_an_engine_without_end_is_stopped(stage: Stage) -> None:
+    async def script(context: Context) -> Step:
+        number = results(context)
+        return Step(calls=(ToolCall(f"call-{number}", "recall", {"query": "x"}),))
+
+    message = await stage.hear("run away")
+    await stage.serve(Scripted(script))
+    assert "50 steps" in (await stage.replies(message))[0]
+
+
+async def test_an_unknown_tool_is_a_result_and_no_failure(stage: Stage) -> None:
+    async def script(context: Context) -> Step:
+        return answer(context) if results(context) else Step(calls=(ToolCall("call-1", "fly", {}),))
+
+    message = await stage.hear("fly")
+    await stage.serve(Scripted(script))
+    assert "no tool called fly" in (await stage.replies(message))[0]
+
+
+async def test_stop_ends_a_running_command_and_what_waited_before_it(stage: Stage) -> None:
+    async def script(context: Context) -> Step:
+        if not results(context):
+            await stage.hear("/stop")
+        return shell(1, "sleep 30") if not results(context) else answer(context, "not reached")
+
+    first, waiting = await stage.hear("long"), await stage.hear("later")
+    await stage.serve(Scripted(script))
+    assert await stage.replies(first) == ["Stopped."]
+    assert await stage.replies(waiting) == ["Not started: you said /stop."]
+    assert await stage.verified()
