@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from gateway.channel import Outcome, Refused, Retry, Sent, Uncertain
 from gateway.progress import Progress
 from gateway.rendering.chunks import Chunk
+from workspace_store.database import DatabaseUnavailable
 from workspace_store.outbox import Reply
 
 SEND_SECONDS = 30.0
@@ -63,8 +64,12 @@ async def send_parts(
         if not isinstance(external_id, str):
             return external_id
         sent = (*sent, external_id)
-        if len(chunks) > 1:
-            await progress.record(reply.id, sent)
+        try:
+            if len(chunks) > 1:
+                await progress.record(reply.id, sent)
+        except DatabaseUnavailable as error:
+            # It went out, but nobody will know: the next attempt has to look.
+            return Uncertain(str(error))
         if clock() > ends and len(sent) < len(chunks):
             return Retry("the rest follows", 0.0)
     return Sent(" ".join(sent) or None, repeated)

@@ -24,6 +24,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from gateway.slack import outcomes, texts
 from gateway.slack.config import SlackConfig
+from workspace_store.database import DatabaseUnavailable
 
 log = structlog.get_logger()
 
@@ -32,17 +33,24 @@ MAX_BODY_BYTES = 4 << 20
 RETRY_SECONDS = 5.0
 
 Handle = Callable[[Mapping[str, Any]], Awaitable[str]]
+Quarantine = Callable[[Mapping[str, Any], str], Awaitable[None]]
+"""(delivery, why) → kept aside: what cannot be recorded must not be delivered for ever."""
 
 
-def build(config: SlackConfig, client: AsyncWebClient, handle: Handle) -> AsyncApp:
+def build(config: SlackConfig, client: AsyncWebClient, handle: Handle, quarantine: Quarantine) -> AsyncApp:
     """A Bolt app whose every verified delivery goes to ``handle``."""
 
     async def intake(req: AsyncBoltRequest) -> BoltResponse:
         try:
             return BoltResponse(status=200, body=await handle(req.body))
-        except Exception as error:
+        except (DatabaseUnavailable, SlackApiError, *outcomes.CONNECTION_ERRORS) as error:
             log.warning("slack delivery not recorded; Slack will deliver it again", reason=str(error))
             return BoltResponse(status=503, body="")
+        except Exception as error:
+            # Delivered again it would fail again: it is kept aside, where a person can look at it.
+            log.exception("a slack delivery could not be recorded")
+            await quarantine(req.body, f"{type(error).__name__}: {error}")
+            return BoltResponse(status=200, body="")
 
     async def authorize(enterprise_id: str | None, team_id: str | None) -> AuthorizeResult:
         raise AssertionError("never asked: the intake comes first and answers")
@@ -69,7 +77,15 @@ def endpoint(app: AsyncApp) -> Callable[[Request], Awaitable[Response]]:
         declared = request.headers.get("content-length", "")
         if not declared.isdigit() or int(declared) > MAX_BODY_BYTES:
             return PlainTextResponse("too long", 413)
-        return await handler.handle(request)
+        try:
+            return await handler.handle(request)
+        except (
+            ValueError,
+            RecursionError,
+            AttributeError,
+            TypeError,
+        ):  # Bolt reads a body before it checks who sent it.
+            return PlainTextResponse("not a delivery of Slack", 400)
 
     return events
 

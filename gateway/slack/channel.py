@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Mapping
+from typing import Any
 
 import aiohttp
 import structlog
@@ -25,8 +27,12 @@ log = structlog.get_logger()
 FILE_BYTES = 100 << 20
 
 
+async def log_only(delivery: Mapping[str, Any], why: str) -> None:
+    log.error("set aside", event=delivery.get("event_id"), reason=why)
+
+
 class SlackChannel:
-    """``start`` before use, ``close`` after; both in the loop that serves ``routes``.
+    """``start`` before ``routes`` and ``send``, ``close`` after; all in one loop.
 
     ``takes_part`` says from the database whether the agent has answered in a thread; see ``gateway.slack.threads``.
     """
@@ -34,12 +40,19 @@ class SlackChannel:
     name = NAME
 
     def __init__(
-        self, config: SlackConfig, accept: Accept, progress: Progress, takes_part: TakesPart, changed: Changed = drop
+        self,
+        config: SlackConfig,
+        accept: Accept,
+        progress: Progress,
+        takes_part: TakesPart,
+        changed: Changed = drop,
+        quarantine: app.Quarantine = log_only,
     ) -> None:
         self._config = config
         self._accept = accept
         self._takes_part = takes_part
         self._changed = changed
+        self._quarantine = quarantine
         self._sender = Sender(progress)
         self._working: list[asyncio.Task[None]] = []
         self._socket: app.Socket | None = None
@@ -51,7 +64,7 @@ class SlackChannel:
         self._installations = Installations(self._config, self._session)
         self._intake = Intake(self._installations, self._accept, self._takes_part, self._changed)
         client = self._installations.client()
-        bolt = app.build(self._config, client, self._intake.handle)
+        bolt = app.build(self._config, client, self._intake.handle, self._quarantine)
         self._endpoint = app.endpoint(bolt)
         if self._config.app_token:
             self._socket = app.Socket(bolt, self._config.app_token, client)
@@ -82,7 +95,8 @@ class SlackChannel:
         try:
             installation = await self._installations.of(reply.account)
         except UnknownWorkspace as error:
-            return Refused(str(error))
+            wrong = self._installations.wrong()
+            return Retry(wrong[0], outcomes.CREDENTIALS_RETRY_SECONDS) if wrong else Refused(str(error))
         except (SlackApiError, *outcomes.CONNECTION_ERRORS) as error:
             return Retry(texts.unreachable(str(error)))
         if installation.disabled:

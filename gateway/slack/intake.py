@@ -50,11 +50,12 @@ class Intake:
             return str(parsed.details.get("respond") or "")
         if parsed.needs_thread:
             parsed = decide(parsed, await self._takes_part(parsed))
-        if parsed.joins_thread:
-            self.strands.join(parsed)
         if parsed.action in ACTS:
             await self._act(parsed, installation)
-        elif parsed.action in {"edit", "delete", "reaction"}:
+            return ""
+        if parsed.joins_thread:
+            self.strands.join(parsed)
+        if parsed.action in {"edit", "delete", "reaction"}:
             await self.changed(_change(parsed))
         elif parsed.action in {"uninstall", "revoke"}:
             installation.disabled = texts.UNINSTALLED if parsed.action == "uninstall" else texts.REVOKED
@@ -87,6 +88,8 @@ class Intake:
         key = self.strands.first_key(parsed)
         envelope = envelope_of(replace(parsed, dedupe_key=key))
         accepted = await self.accept(envelope)
+        if accepted and parsed.joins_thread:
+            self.strands.join(parsed)
         if accepted and not accepted.duplicate and not accepted.acted and envelope.thread:
             self._later(_working(installation, envelope))
 

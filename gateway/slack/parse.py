@@ -85,6 +85,7 @@ def _event(body: Mapping[str, Any], bot: Bot) -> Parsed:
     event = body.get("event")
     if not isinstance(event, dict):
         return Parsed(action="ignore", team=_string(body.get("team_id")), details={"reason": "unknown"})
+    bot = bot if bot.user else Bot(place.agent(body))
     where = place.of(body, bot)
     ids = {"event_id": body["event_id"]} if isinstance(body.get("event_id"), str) else {}
     kind = _string(event.get("type")) or ""

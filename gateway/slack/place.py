@@ -31,6 +31,11 @@ def of(payload: Mapping[str, Any], bot: Bot) -> Place:
     return Place(team or _string(payload.get("team_id")), enterprise, payload.get("is_ext_shared_channel") is True)
 
 
+def agent(payload: Mapping[str, Any]) -> str:
+    """The agent's user id as the payload has it, for who does not know it otherwise."""
+    return _string(_installation(payload, Bot("")).get("user_id")) or ""
+
+
 def _installation(payload: Mapping[str, Any], bot: Bot) -> Mapping[str, Any]:
     given = payload.get("authorizations")
     found = [item for item in given if isinstance(item, dict)] if isinstance(given, list) else []

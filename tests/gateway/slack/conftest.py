@@ -35,14 +35,21 @@ async def house(
     config = SlackConfig(bot_token, app_token, SIGNING_SECRET, slack.api_url)
     channel = SlackChannel(config, book.accept, book, book.takes_part, book.changed)
     await channel.start()
+    async with serving(channel) as url:
+        yield House(slack, book, channel, url)
+
+
+@asynccontextmanager
+async def serving(channel: SlackChannel) -> AsyncIterator[str]:
+    """A started channel's routes on a port of this machine; closes the channel."""
     listening = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(Starlette(routes=channel.routes()), log_config=None, lifespan="off"))
-    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    task = asyncio.create_task(server.serve(sockets=[listening]))
     try:
-        yield House(slack, book, channel, f"http://127.0.0.1:{listening.getsockname()[1]}/slack/events")
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/slack/events"
     finally:
         server.should_exit = True
-        await serving
+        await task
         await channel.close()
 
 

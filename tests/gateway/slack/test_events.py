@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from nightporter.testing.web import until
+import time
+from collections.abc import Mapping
+from typing import Any
 
-from .conftest import House
+import aiohttp
+import pytest
+
+from gateway.slack.channel import SlackChannel
+from gateway.slack.config import SlackConfig
+from nightporter.testing.book import Book
+from nightporter.testing.slack import BOT_TOKEN, SIGNING_SECRET, SlackServer, sign
+from nightporter.testing.web import until
+from router.envelope import Envelope
+
+from .conftest import House, serving
 
 
 async def test_a_message_is_recorded_before_it_is_acknowledged(at_work: House) -> None:
@@ -138,3 +150,29 @@ async def test_slash_commands_and_buttons_over_socket_mode(on_socket: House) -> 
     await slack.push(slack.pressed("deny", "ab12", {"ts": "4.1", "text": "Allow it?"}))
     await until(lambda: len(slack.acknowledged) == 2, "two acknowledgements")
     assert on_socket.book.texts == ["/status", "/deny ab12"]
+
+
+async def test_what_cannot_be_recorded_is_kept_aside_and_acknowledged(slack: SlackServer) -> None:
+    book, aside = Book(), []
+
+    async def accept(envelope: Envelope) -> None:
+        raise ValueError("no")
+
+    async def quarantine(delivery: Mapping[str, Any], why: str) -> None:
+        aside.append((delivery["event"]["text"], why))
+
+    config = SlackConfig(BOT_TOKEN, "", SIGNING_SECRET, slack.api_url)
+    channel = SlackChannel(config, accept, book, book.takes_part, book.changed, quarantine)
+    await channel.start()
+    async with serving(channel) as url:
+        assert (await slack.post(url, slack.message("poison")))[0] == 200
+    assert aside == [("poison", "ValueError: no")]
+
+
+@pytest.mark.parametrize("raw", ["", "{", "[]", "null", "payload=%7B", "[" * 50_000, "\x00"])
+async def test_hostile_bodies_are_no_server_errors(at_work: House, raw: str) -> None:
+    headers = {"Content-Type": "application/json", **sign(raw, SIGNING_SECRET, int(time.time()))}
+    async with aiohttp.ClientSession() as session, session.post(at_work.url, data=raw.encode(), headers=headers) as got:
+        assert got.status < 500
+    async with aiohttp.ClientSession() as session, session.post(at_work.url, data=raw.encode()) as got:
+        assert 400 <= got.status < 500

@@ -126,3 +126,7 @@ def test_deeply_nested_blocks_end() -> None:
     for _ in range(500):
         nested = {"type": "rich_text_list", "elements": [nested]}
     assert read({"blocks": [{"type": "rich_text", "elements": [nested]}], "channel": "D1"}).action == "message"
+
+
+def test_without_a_name_the_agent_is_who_the_delivery_says() -> None:
+    assert parse(event({"text": "<@UAGENT> hi"}), Bot("")).text == "hi"

@@ -7,6 +7,7 @@ from nightporter.testing.book import Book
 from nightporter.testing.slack import SlackServer
 from nightporter.testing.web import Fault
 from router.envelope import Envelope
+from workspace_store.database import DatabaseUnavailable
 
 from .conftest import House, house
 
@@ -157,3 +158,18 @@ async def test_an_answer_without_words_sends_nothing(at_work: House) -> None:
     envelope = await heard(at_work)
     assert await at_work.channel.send(at_work.book.reply(envelope, " \n ")) == Sent(None)
     assert at_work.slack.messages == {}
+
+
+async def test_a_message_that_went_out_unrecorded_is_found_not_repeated(at_work: House) -> None:
+    envelope = await heard(at_work)
+    reply = at_work.book.reply(envelope, "\n\n".join(f"Part{number} " + "word " * 700 for number in range(3)))
+    record = at_work.book.record
+
+    async def down(reply: object, sent: tuple[str, ...]) -> None:
+        at_work.book.record = record  # type: ignore[method-assign]
+        raise DatabaseUnavailable("down")
+
+    at_work.book.record = down  # type: ignore[method-assign]
+    await at_work.book.deliver(at_work.channel, reply)
+    assert isinstance(at_work.book.outcomes[0], Uncertain)
+    assert [text.split()[0] for text in shown(at_work.slack)] == ["Part0", "Part1", "Part2"]
