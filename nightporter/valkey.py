@@ -37,7 +37,7 @@ def server_binary() -> Path:
     if package is not None and package.origin is not None:
         for folder in sorted((Path(package.origin).parent / "_binaries").glob("linux-*")):
             binary = folder / "valkey-server"
-            if folder.name.replace("aarch64", "arm64") == f"linux-{machine}" and os.access(binary, os.X_OK):
+            if folder.name.replace("aarch64", "arm64") == f"linux-{machine}" and binary.is_file():
                 return binary
     raise ConfigurationError(texts.no_valkey())
 
