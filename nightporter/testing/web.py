@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
@@ -99,4 +99,9 @@ async def until(condition: Callable[[], Any], what: str, seconds: float = 10) ->
     raise AssertionError(f"not within {seconds} s: {what}")
 
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+async def end(task: asyncio.Task[None]) -> None:
+    """Cancel a task until it ends: ``asyncio.wait_for`` of Python 3.11 loses a cancellation that meets its result."""
+    while not task.done():
+        task.cancel()
+        await asyncio.sleep(0.01)
+    await asyncio.gather(task, return_exceptions=True)

@@ -15,7 +15,7 @@ from gateway.slack.config import SlackConfig
 from gateway.slack.threads import answered_in
 from identity.access import Access
 from nightporter.testing.slack import BOT_TOKEN, SIGNING_SECRET, SlackServer
-from nightporter.testing.web import Fault, until
+from nightporter.testing.web import Fault, end, until
 from router.inbox import Accepted, Inbox
 from workspace_store import outbox
 from workspace_store.database import Database
@@ -41,8 +41,7 @@ class Gateway:
         return self
 
     async def __aexit__(self, *exception: object) -> None:
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        await end(self._task)
         await self.delivery.drain(0)
         await self.channel.close()
 

@@ -15,7 +15,7 @@ from gateway.telegram.channel import TelegramChannel
 from gateway.telegram.config import TelegramConfig
 from identity.access import Access
 from nightporter.testing.telegram import ANN, TOKEN, TelegramServer
-from nightporter.testing.web import Fault, until
+from nightporter.testing.web import Fault, end, until
 from router.inbox import Accepted, Inbox
 from workspace_store import inbox, outbox
 from workspace_store.database import Database
@@ -53,8 +53,8 @@ async def gateway(telegram: TelegramServer, database: Database, lives: Path, cla
     try:
         yield delivery
     finally:
-        running.cancel()
-        await asyncio.gather(running, *answering, return_exceptions=True)
+        await end(running)
+        await asyncio.gather(*answering, return_exceptions=True)
         await delivery.drain(2)
         await channel.close()
 
