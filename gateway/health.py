@@ -32,6 +32,8 @@ class Health:
     database: Database
     lives: Path
     connect: Callable[[], redis.asyncio.Redis]
+    channels_wrong: Callable[[], list[str]] = list
+    """What keeps a channel from working, a sentence each: told, while the others go on."""
 
     async def missing(self) -> list[str]:
         """Names of what is not ready; empty: everything is."""

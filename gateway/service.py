@@ -28,6 +28,7 @@ from gateway.health import Health
 from gateway.local.app import Local
 from gateway.local.channel import LocalChannel
 from gateway.local.stream import Listeners
+from gateway.platforms import PlatformSettings, configured
 from identity.access import Access
 from router.bells import Ringer, news
 from router.inbox import Accepted, Inbox
@@ -62,6 +63,7 @@ async def serve(
     http: socket.socket,
     smtp: socket.socket | None,
     email: EmailConfig,
+    platforms: PlatformSettings,
     ready: Callable[[], None],
 ) -> None:
     """Serve until SIGTERM: then accept nothing more, finish what is being sent, end."""
@@ -90,8 +92,14 @@ async def serve(
     mail_server = EmailServer(email, mail.received, token=token)
     if smtp is not None:
         await mail_server.start(smtp)
-    local = Local(inbox, database, token, listeners, Health(database, lives, connect_async))
-    config = uvicorn.Config(local.app(), log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1)
+    outside = configured(platforms, inbox.accept, database, life.id)
+    for platform in outside:
+        await platform.start()
+        channels[platform.name] = platform
+    health = Health(database, lives, connect_async, lambda: [word for platform in outside for word in platform.wrong()])
+    local = Local(inbox, database, token, listeners, health)
+    app = local.app([route for platform in outside for route in platform.routes()])
+    config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1)
     server = _Server(config)
     working = [
         asyncio.create_task(server.serve(sockets=[http])),
@@ -103,6 +111,7 @@ async def serve(
     server.should_exit = True
     await mail_server.close(grace=DRAIN_SECONDS)
     await delivery.drain(DRAIN_SECONDS)
+    await asyncio.gather(*(platform.close() for platform in outside), return_exceptions=True)
     await asyncio.wait(working[:1], timeout=DRAIN_SECONDS)
     for task in working:
         task.cancel()

@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 from agent import engines
 from gateway import service as gateway_service
 from gateway.email.config import EmailConfig
+from gateway.platforms import PlatformSettings
 from gateway.settings import EmailSettings
 from identity.access import Access
 from nightporter import texts
@@ -82,6 +83,7 @@ def gateway(context: ServiceContext) -> None:
             http=context.sockets["http"],
             smtp=context.sockets.get("smtp"),
             email=email_config(settings.email),
+            platforms=PlatformSettings(settings.slack, settings.telegram),
             ready=context.ready,
         )
     )

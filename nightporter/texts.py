@@ -120,10 +120,6 @@ def no_redis_here(home: Path) -> str:
     )
 
 
-def not_part_of_this_build(service: str) -> str:
-    return f"The service {service} is not part of this build; install a complete Nightporter."
-
-
 def prepare_failed(why: str) -> str:
     return f"The database could not be prepared ({why}); correct database_url, or look at `nightporter doctor`."
 

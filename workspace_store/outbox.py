@@ -316,12 +316,22 @@ def counts(connection: Connection) -> dict[str, int]:
     return found
 
 
-def dead_letters(connection: Connection, limit: int = 100) -> list[tuple[UUID, str, str]]:
-    """(reply, channel, reason) of the newest dead letters."""
-    rows = connection.execute(
-        select(outbox.c.id, outbox.c.channel, outbox.c.error)
-        .where(outbox.c.status == DEAD)
-        .order_by(outbox.c.number.desc())
-        .limit(limit)
-    )
-    return [(row.id, row.channel, row.error or "") for row in rows]
+@dataclass(frozen=True)
+class Undelivered:
+    """``state``: ``dead letter``, or ``possibly repeated``."""
+
+    reply: UUID
+    channel: str
+    state: str
+    reason: str
+
+
+def undelivered(connection: Connection, limit: int = 100) -> list[Undelivered]:
+    """The newest dead letters with their reasons, and the newest replies that possibly went out twice."""
+    columns = (outbox.c.id, outbox.c.channel, outbox.c.error)
+    newest = select(*columns).order_by(outbox.c.number.desc()).limit(limit)
+    dead = connection.execute(newest.where(outbox.c.status == DEAD))
+    repeated = connection.execute(newest.where(text("possibly_repeated")))
+    found = [Undelivered(row.id, row.channel, "dead letter", row.error or "") for row in dead]
+    told = "its delivery was cut off, so it was sent once more"
+    return found + [Undelivered(row.id, row.channel, "possibly repeated", told) for row in repeated]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from gateway.health import Health
 from gateway.local import channel, texts
@@ -47,9 +47,11 @@ class Local:
     listeners: Listeners
     health: Health
 
-    def app(self) -> Starlette:
+    def app(self, platforms: Sequence[BaseRoute] = ()) -> Starlette:
+        """The application; ``platforms``: routes that check a proof of their own."""
         return Starlette(
             routes=[
+                *platforms,
                 Route("/healthz", self._healthz, methods=["GET"]),
                 Route("/readyz", self._guarded(self._readyz), methods=["GET"]),
                 Route("/metrics", self._guarded(self._metrics), methods=["GET"]),
@@ -79,7 +81,8 @@ class Local:
 
     async def _readyz(self, request: Request) -> Response:
         missing = await self.health.missing()
-        return JSONResponse({"ready": not missing, "missing": missing}, 503 if missing else 200)
+        body = {"ready": not missing, "missing": missing, "channels": self.health.channels_wrong()}
+        return JSONResponse(body, 503 if missing else 200)
 
     async def _metrics(self, request: Request) -> Response:
         return PlainTextResponse(await self.health.metrics(), media_type="text/plain; version=0.0.4")

@@ -155,21 +155,53 @@ def workspace_history(
     return inspecting.workspace_history(principal, limit, as_json=json)
 
 
+Bot = Annotated[str, typer.Option("--bot", help="Who the agent is: USER:BOTID, or its address.")]
+Markdown = Annotated[list[Path] | None, typer.Argument(exists=True, dir_okay=False, readable=True)]
+
+
 @channel_parse.command("email")
-def parse_email(
-    files: Files, bot: Annotated[str, typer.Option("--bot", help="Who the agent is: USER:BOTID or its address.")] = ""
-) -> int:
+def parse_email(files: Files, bot: Bot = "") -> int:
     """Read mails (RFC 5322), in order, as one mailbox would get them."""
     from nightporter.cli import channels
 
-    return channels.parse_email(files, bot)
+    return channels.parse("email", files, bot)
+
+
+@channel_parse.command("slack")
+def parse_slack(files: Files, bot: Bot = "") -> int:
+    """Read Slack's deliveries (JSON, or the form body of a slash command), in order."""
+    from nightporter.cli import channels
+
+    return channels.parse("slack", files, bot)
+
+
+@channel_parse.command("telegram")
+def parse_telegram(files: Files, bot: Bot = "") -> int:
+    """Read Telegram updates (JSON), in order."""
+    from nightporter.cli import channels
+
+    return channels.parse("telegram", files, bot)
 
 
 @channel_render.command("email")
-def render_email(
-    files: Annotated[list[Path] | None, typer.Argument(exists=True, dir_okay=False, readable=True)] = None,
-) -> int:
+def render_email(files: Markdown = None) -> int:
     """Show markdown (files, or standard input) as a mail's body."""
     from nightporter.cli import channels
 
-    return channels.render_email(files or [])
+    return channels.render("email", files or [])
+
+
+@channel_render.command("slack")
+def render_slack(files: Markdown = None) -> int:
+    """Show markdown (files, or standard input) as Slack's mrkdwn."""
+    from nightporter.cli import channels
+
+    return channels.render("slack", files or [])
+
+
+@channel_render.command("telegram")
+def render_telegram(files: Markdown = None) -> int:
+    """Show markdown (files, or standard input) as Telegram's HTML."""
+    from nightporter.cli import channels
+
+    return channels.render("telegram", files or [])

@@ -11,17 +11,17 @@ from typing import Any
 from nightporter.cli import wiring
 
 
-def parse_email(files: Sequence[Path], bot: str) -> int:
-    """How each mail is read."""
-    for described in wiring.parsed_mails(files, bot):
+def parse(channel: str, files: Sequence[Path], bot: str) -> int:
+    """How each delivery is read."""
+    for described in wiring.parsed(channel, files, bot):
         _print(described)
     return 0
 
 
-def render_email(files: Sequence[Path]) -> int:
-    """What markdown becomes in a mail; standard input when no file is named."""
+def render(channel: str, files: Sequence[Path]) -> int:
+    """What markdown becomes on a channel; standard input when no file is named."""
     for markdown in [path.read_text("utf-8", "replace") for path in files] or [sys.stdin.read()]:
-        _print(wiring.rendered_mail(markdown))
+        _print(wiring.rendered(channel, markdown))
     return 0
 
 

@@ -8,9 +8,9 @@ import sys
 from typing import Any
 
 from nightporter import home
-from nightporter.cli import server, texts
+from nightporter.cli import server, texts, wiring
 from nightporter.errors import FAILED, NOT_RUNNING
-from nightporter.settings import load
+from nightporter.settings import Settings, load
 from nightporter.token import read_token
 
 _TIMEOUT_SECONDS = 3
@@ -26,8 +26,10 @@ def run(*, as_json: bool) -> int:
         found["http"] = gateway.url
         if _get(gateway, "/healthz") is not None:
             code, body = _get(gateway, "/readyz") or (503, b"")
-            found |= {"running": True, "ready": code == 200, "missing": _missing(body)}
+            found |= {"running": True, "ready": code == 200, "missing": _names(body, "missing")}
+            found["channels"] = _names(body, "channels") if code in (200, 503) and body else []
             found["figures"] = _figures(_get(gateway, "/metrics"))
+            found["undelivered"] = _undelivered(settings, found["figures"])
     if as_json:
         json.dump(found, sys.stdout)
         print()
@@ -50,12 +52,20 @@ def _get(gateway: server.Server, path: str) -> tuple[int, bytes] | None:
         connection.close()
 
 
-def _missing(body: bytes) -> list[str]:
+def _names(body: bytes, what: str) -> list[str]:
     try:
-        missing = json.loads(body)["missing"]
+        names = json.loads(body)[what]
     except (ValueError, KeyError, TypeError):
-        return ["an answer in time"]
-    return [str(name) for name in missing]
+        return ["an answer that can be read"]
+    return [str(name) for name in names]
+
+
+def _undelivered(settings: Settings, figures: dict[str, float]) -> list[dict[str, Any]]:
+    """Dead letters with their reasons, and what possibly went out twice; the database is read only if there are any."""
+    telling = ("dead", "possibly_repeated")
+    if not any(figures.get(f'nightporter_outbox_replies{{status="{status}"}}') for status in telling):
+        return []
+    return wiring.undelivered(settings)
 
 
 def _figures(metrics: tuple[int, bytes] | None) -> dict[str, float]:

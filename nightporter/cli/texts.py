@@ -90,10 +90,6 @@ def unexpected(error: Exception) -> str:
     return f"Unexpected {kind}{': ' if first else ''}{first}; run it again with --debug to see where it comes from."
 
 
-def not_part_of_this_build(what: str) -> str:
-    return f"{what} is not part of this build; install a complete Nightporter."
-
-
 def status(found: dict[str, Any]) -> str:
     """The lines of ``nightporter status``."""
     lines = [f"home     {found['home']}"]
@@ -102,8 +98,17 @@ def status(found: dict[str, Any]) -> str:
     up = f" (up is process {found['up']})" if found["up"] else ""
     lines.append(f"running  yes, at {found['http']}{up}")
     lines.append("ready    yes" if found["ready"] else f"ready    no, missing: {', '.join(found['missing'])}")
+    lines += [f"channel  {plain(problem)}" for problem in found["channels"]]
     lines += [f"{name:44} {value:g}" for name, value in sorted(found["figures"].items())]
+    lines += [
+        plain(f"{row['state']:<18} {row['channel']}: {row['reason']} (reply {row['reply']})")
+        for row in found["undelivered"]
+    ]
     return "\n".join(lines)
+
+
+def _undelivered(row: dict[str, Any]) -> str:
+    return f"{row['state']:<18} {row['channel']}: {row['reason']} (reply {row['reply']})"
 
 
 def broken_chain(faults: int) -> str:

@@ -104,20 +104,25 @@ def _read(settings: Settings, query: Callable[..., Any], principal: str | None =
         opened.close()
 
 
-def parsed_mails(files: Sequence[Path], bot: str) -> Iterator[dict[str, Any]]:
-    """How each mail is read, as one mailbox would get them in order."""
-    describe = _part("gateway.email.describe", "channel parse email").describe
-    yield from describe(files)
+def undelivered(settings: Settings) -> list[dict[str, Any]]:
+    """Replies that were given up, or possibly went out twice: ``state``, ``channel``, ``reason``, ``reply``."""
+    outbox = importlib.import_module("workspace_store.outbox")
+    found = _read(settings, lambda connection, _: outbox.undelivered(connection))
+    return [
+        {"state": row.state, "channel": row.channel, "reason": row.reason, "reply": str(row.reply)} for row in found
+    ]
 
 
-def rendered_mail(markdown: str) -> dict[str, Any]:
-    """The parts of the mail that this markdown becomes: ``chunks`` (its text), ``text`` and ``html``."""
-    rendered = _part("gateway.email.render", "channel render email").render(markdown)
-    return {"chunks": [rendered.text] if rendered.text else [], "text": rendered.text, "html": rendered.html}
+def parsed(channel: str, files: Sequence[Path], bot: str) -> Iterator[dict[str, Any]]:
+    """How each delivery of a channel is read, as one sequence."""
+    describe = importlib.import_module(f"gateway.{channel}.describe").describe
+    yield from describe(files) if channel == "email" else describe(files, bot)
 
 
-def _part(module: str, what: str) -> Any:
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        raise CommandError(texts.not_part_of_this_build(what)) from error
+def rendered(channel: str, markdown: str) -> dict[str, Any]:
+    """``chunks``: the messages that this markdown becomes; for mail also its ``text`` and ``html``."""
+    if channel == "email":
+        mail = importlib.import_module("gateway.email.render").render(markdown)
+        return {"chunks": [mail.text] if mail.text else [], "text": mail.text, "html": mail.html}
+    found: dict[str, Any] = importlib.import_module(f"gateway.{channel}.describe").describe_rendered(markdown)
+    return found

@@ -1,0 +1,64 @@
+"""The platform channels that are configured; a platform's library is imported only when its channel is."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from starlette.routing import BaseRoute
+
+from gateway.channel import Channel
+from gateway.progress import OutboxProgress
+from gateway.settings import SlackSettings, TelegramSettings
+from router.envelope import Envelope
+from router.inbox import Accepted
+from workspace_store.database import Database
+
+Accept = Callable[[Envelope], Awaitable[Accepted | None]]
+
+
+class Platform(Channel, Protocol):
+    """A channel that has a life of its own: connections, pollers, routes for what the platform calls."""
+
+    async def start(self) -> None:
+        """Begin to take deliveries; before ``routes``. Does not wait for the platform, nor fail without it."""
+        ...
+
+    async def close(self) -> None: ...
+
+    def routes(self) -> Sequence[BaseRoute]:
+        """What the platform calls. Each checks the platform's own proof, not the bearer token."""
+        ...
+
+    def wrong(self) -> list[str]:
+        """What keeps the channel from working, a sentence each."""
+        ...
+
+
+@dataclass(frozen=True)
+class PlatformSettings:
+    slack: SlackSettings
+    telegram: TelegramSettings
+
+
+def configured(settings: PlatformSettings, accept: Accept, database: Database, claimer: str) -> list[Platform]:
+    """The platforms whose tokens are set."""
+    progress = OutboxProgress(database, claimer)
+    found: list[Platform] = []
+    if settings.slack.bot_token:
+        from gateway.slack.channel import SlackChannel
+        from gateway.slack.config import SlackConfig
+        from gateway.slack.threads import answered_in
+
+        slack = settings.slack
+        config = SlackConfig(slack.bot_token, slack.app_token, slack.signing_secret, slack.api_url)
+        found.append(SlackChannel(config, accept, progress, answered_in(database)))
+    if settings.telegram.token:
+        from gateway.telegram.channel import TelegramChannel
+        from gateway.telegram.config import TelegramConfig
+
+        bot = settings.telegram
+        telegram = TelegramConfig(bot.token, bot.api_url, bot.webhook_url, bot.webhook_secret)
+        found.append(TelegramChannel(telegram, accept, progress))
+    return found
