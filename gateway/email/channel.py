@@ -15,9 +15,7 @@ from typing import Any, Protocol
 
 import structlog
 
-from gateway import channel
-from gateway.channel import Outcome
-from gateway.email import send
+from gateway.channel import Outcome, Refused, Sent
 from gateway.email.compose import ComposedMail, Thread, UnusableAddress, compose
 from gateway.email.config import EmailConfig
 from gateway.email.parse import parse
@@ -44,7 +42,7 @@ AcceptEnvelope = Callable[[Envelope], Awaitable[inbox.Accepted | None]]
 class Carrier(Protocol):
     """Takes a composed mail: a relay or a Maildir."""
 
-    async def deliver(self, mail: ComposedMail) -> send.Result: ...
+    async def deliver(self, mail: ComposedMail) -> Outcome: ...
 
 
 @dataclass
@@ -108,15 +106,12 @@ class EmailChannel:
         try:
             mail = await asyncio.to_thread(self._compose, reply, data)
         except UnusableAddress as error:
-            return channel.Refused(str(error))
-        result = await self.carrier.deliver(mail)
-        if isinstance(result, send.Sent):
-            return channel.Sent(mail.message_id, repeated=reply.was_sending and self.repeats)
-        if isinstance(result, send.Retry):
-            return channel.Retry(result.reason, result.after)
-        if isinstance(result, send.Permanent):
-            return channel.Refused(result.reason)
-        return channel.Uncertain(result.reason)
+            return Refused(str(error))
+        outcome = await self.carrier.deliver(mail)
+        if isinstance(outcome, Sent):
+            # A new try carries the same Message-ID, by which receivers recognise the repetition.
+            return Sent(mail.message_id, repeated=reply.was_sending and self.repeats)
+        return outcome
 
     def _compose(self, reply: Reply, data: dict[str, Any]) -> ComposedMail:
         parts = render(reply.content["text"])

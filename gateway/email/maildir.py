@@ -8,8 +8,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from gateway.channel import Outcome, Retry, Sent
 from gateway.email.compose import ComposedMail
-from gateway.email.send import Result, Retry, Sent
 
 
 @dataclass(frozen=True)
@@ -18,11 +18,11 @@ class Maildir:
 
     path: Path
 
-    async def deliver(self, mail: ComposedMail) -> Result:
+    async def deliver(self, mail: ComposedMail) -> Outcome:
         """Put the mail into `new/`. A second delivery of the same Message-ID, also after a crash, changes nothing."""
         return await asyncio.to_thread(self._deliver, mail)
 
-    def _deliver(self, mail: ComposedMail) -> Result:
+    def _deliver(self, mail: ComposedMail) -> Outcome:
         name = hashlib.blake2b(mail.message_id.encode(), digest_size=16).hexdigest() + ".nightporter"
         try:
             for folder in ("tmp", "new", "cur"):

@@ -10,42 +10,10 @@ from urllib.parse import unquote, urlsplit
 
 import aiosmtplib
 
+from gateway.channel import Outcome, Refused, Retry, Sent, Uncertain
 from gateway.email import texts
 from gateway.email.compose import ComposedMail
 from gateway.email.config import BadEmailSetting, is_loopback
-
-
-@dataclass(frozen=True)
-class Sent:
-    """The relay, or the Maildir, has taken responsibility."""
-
-    detail: str
-
-
-@dataclass(frozen=True)
-class Retry:
-    """Not delivered; a later try may succeed. `after` is in seconds, None where the caller's backoff decides."""
-
-    reason: str
-    after: float | None = None
-
-
-@dataclass(frozen=True)
-class Permanent:
-    """Not delivered, and no try will help."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class Uncertain:
-    """The relay may have taken it: the connection went after the message was sent. A new try carries the same
-    Message-ID, by which receivers recognise the repetition."""
-
-    reason: str
-
-
-Result = Sent | Retry | Permanent | Uncertain
 
 
 @dataclass(frozen=True)
@@ -74,7 +42,7 @@ class SmtpRelay:
         parts = urlsplit(self.url)
         return f"{parts.hostname}:{parts.port or (465 if parts.scheme == 'smtps' else 25)}"
 
-    async def deliver(self, mail: ComposedMail) -> Result:
+    async def deliver(self, mail: ComposedMail) -> Outcome:
         """Try once. Never raises for what the network or the relay does."""
         parts = urlsplit(self.url)
         implicit = parts.scheme == "smtps"
@@ -93,7 +61,7 @@ class SmtpRelay:
         finally:
             client.close()
 
-    async def _attempt(self, client: aiosmtplib.SMTP, mail: ComposedMail, *, implicit: bool) -> Result:
+    async def _attempt(self, client: aiosmtplib.SMTP, mail: ComposedMail, *, implicit: bool) -> Outcome:
         try:
             await client.connect()
             await client.ehlo()
@@ -105,7 +73,7 @@ class SmtpRelay:
             if refused:
                 return refused
             if mail.smtputf8 and not client.supports_extension("smtputf8"):
-                return Permanent(texts.RELAY_SAID.format(code="", message="SMTPUTF8 is not supported (RFC 6531)"))
+                return Refused(texts.RELAY_SAID.format(code="", message="SMTPUTF8 is not supported (RFC 6531)"))
             encoding = "utf-8" if mail.smtputf8 else "ascii"
             options = ["SMTPUTF8", "BODY=8BITMIME"] if mail.smtputf8 else []
             if client.supports_extension("size"):
@@ -119,7 +87,7 @@ class SmtpRelay:
             return Retry(texts.RELAY_UNREACHABLE.format(relay=self.name, reason=str(error) or type(error).__name__))
         return await self._data(client, mail)
 
-    async def _data(self, client: aiosmtplib.SMTP, mail: ComposedMail) -> Result:
+    async def _data(self, client: aiosmtplib.SMTP, mail: ComposedMail) -> Outcome:
         """From here on a lost connection leaves open whether the relay has the message."""
         try:
             response = await client.data(mail.data)
@@ -138,22 +106,22 @@ class SmtpRelay:
         parts = urlsplit(self.url)
         return None if parts.username is None else (unquote(parts.username), unquote(parts.password or ""))
 
-    async def _login(self, client: aiosmtplib.SMTP, *, encrypted: bool) -> Result | None:
+    async def _login(self, client: aiosmtplib.SMTP, *, encrypted: bool) -> Outcome | None:
         if self._credentials is None:
             return None
         if not encrypted and not is_loopback(urlsplit(self.url).hostname or ""):
-            return Retry(texts.RELAY_NEEDS_TLS.format(relay=self.name), after=300)
+            return Retry(texts.RELAY_NEEDS_TLS.format(relay=self.name), seconds=300)
         try:
             await client.login(*self._credentials)
         except (aiosmtplib.SMTPAuthenticationError, aiosmtplib.SMTPNotSupported) as error:
-            return Retry(texts.RELAY_REFUSED_LOGIN.format(relay=self.name, reason=error), after=300)
+            return Retry(texts.RELAY_REFUSED_LOGIN.format(relay=self.name, reason=error), seconds=300)
         return None
 
 
-def _classified(code: int, message: str) -> Result:
+def _classified(code: int, message: str) -> Outcome:
     """4xx may pass, 5xx will not (RFC 5321, 4.2.1)."""
     reason = texts.RELAY_SAID.format(code=code, message=" ".join(message.split())[:500])
-    return Permanent(reason) if code >= 500 else Retry(reason)
+    return Refused(reason) if code >= 500 else Retry(reason)
 
 
 def _tls(*, checked: bool) -> ssl.SSLContext:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from gateway.channel import Refused, Retry, Sent, Uncertain
 from gateway.email.compose import ComposedMail, Thread, compose
 from gateway.email.config import BadEmailSetting
 from gateway.email.maildir import Maildir
-from gateway.email.send import Permanent, Retry, Sent, SmtpRelay, Uncertain
+from gateway.email.send import SmtpRelay
 
 from .conftest import Relay
 
@@ -39,16 +40,16 @@ async def test_a_mail_arrives_at_the_relay_byte_for_byte(relay: Relay) -> None:
     ("rcpt", "data", "expected"),
     [
         ("450 4.2.1 greylisted", "250 OK", Retry),
-        ("550 5.1.1 no such user", "250 OK", Permanent),
+        ("550 5.1.1 no such user", "250 OK", Refused),
         ("250 OK", "451 4.3.0 disk full", Retry),
-        ("250 OK", "554 5.7.1 spam", Permanent),
+        ("250 OK", "554 5.7.1 spam", Refused),
     ],
 )
 async def test_the_relays_answer_decides(relay: Relay, rcpt: str, data: str, expected: type) -> None:
     relay.rcpt, relay.data = rcpt, data
     result = await SmtpRelay(f"smtp://127.0.0.1:{relay.port}").deliver(mail())
     assert isinstance(result, expected)
-    assert isinstance(result, Retry | Permanent)
+    assert isinstance(result, Retry | Refused)
     assert (rcpt if rcpt != "250 OK" else data).split(" ", 1)[1] in result.reason
 
 

@@ -13,9 +13,10 @@ import aiosmtplib
 import pytest
 from aiosmtpd.smtp import SMTP
 
+from gateway.channel import Retry, Sent
 from gateway.email.compose import Thread, compose
 from gateway.email.config import BadEmailSetting, EmailConfig, parse_listen
-from gateway.email.send import Retry, Sent, SmtpRelay
+from gateway.email.send import SmtpRelay
 
 from .conftest import OWN, TOKEN, Inbox, Relay, StartServer
 
