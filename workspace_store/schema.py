@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,14 @@ if TYPE_CHECKING:
 
 HEAD = "0001"
 MIGRATIONS = Path(__file__).parent / "migrations"
+
+
+OLDEST_SQLITE = (3, 35)
+"""The first that knows RETURNING."""
+
+
+class SqliteTooOld(Exception):
+    """This Python's SQLite cannot do what the statements need."""
 
 
 class SchemaTooNew(Exception):
@@ -35,6 +44,11 @@ def upgrade(url: str) -> bool:
     """
     path = sqlite_path(url)
     if path is not None:
+        if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+            raise SqliteTooOld(
+                f"this Python has SQLite {sqlite3.sqlite_version} and 3.35 or newer is needed; "
+                "use another Python (make PYTHON=…), or set database_url to PostgreSQL"
+            )
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     engine = create_engine(url)
     try:
