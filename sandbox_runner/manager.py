@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from uuid import UUID, uuid4
+from weakref import WeakValueDictionary
 
 import structlog
 from sqlalchemy import Connection
@@ -54,17 +54,25 @@ class Manager:
     idle_seconds: float
     ring: Callable[[UUID], None]
     _seats: dict[UUID, Seat] = field(default_factory=dict)
-    _locks: dict[UUID, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
+    _locks: WeakValueDictionary[UUID, asyncio.Lock] = field(default_factory=WeakValueDictionary)
+    """One lock a principal, as long as anybody holds or awaits it."""
+    _tidying: set[asyncio.Task[None]] = field(default_factory=set)
 
     @property
     def database(self) -> Database:
         return self.seating.database
 
+    def _lock(self, owner: UUID) -> asyncio.Lock:
+        lock = self._locks.get(owner)
+        if lock is None:
+            lock = self._locks[owner] = asyncio.Lock()
+        return lock
+
     # What a turn asks for
 
     async def wake(self, owner: UUID, holder: object) -> tuple[WakeReport, str]:
         """A warm sandbox as it is, or a new one with the process state restored; and the live directory's id."""
-        async with self._locks[owner]:
+        async with self._lock(owner):
             seat = await self._seat(owner, holder)
             awake = seat.awake
             if awake is not None:
@@ -135,7 +143,7 @@ class Manager:
 
     async def changed_files(self, owner: UUID, holder: object) -> list[str]:
         """Files that differ from the last committed generation."""
-        async with self._locks[owner]:
+        async with self._lock(owner):
             seat = await self._seat(owner, holder)
             parent = await self._generation(owner)
             await self._publish(seat, parent, None, "")
@@ -145,7 +153,7 @@ class Manager:
 
     async def snapshot(self, owner: UUID, holder: object, turn: UUID, note: str) -> Snapshot:
         """Serialize process state and publish the next generation, for the turn to commit."""
-        async with self._locks[owner]:
+        async with self._lock(owner):
             seat = await self._seat(owner, holder)
             if seat.awake is not None:
                 with contextlib.suppress(SandboxError, TimeoutError):
@@ -158,7 +166,7 @@ class Manager:
 
     async def give_back(self, owner: UUID, holder: object) -> None:
         """A turn is done with a sandbox: it is idle from now on, if nobody else holds it."""
-        async with self._locks[owner]:
+        async with self._lock(owner):
             seat = self._seats.get(owner)
             if seat is None:
                 return
@@ -203,15 +211,20 @@ class Manager:
         report = WakeReport(sandbox_id, True, digest, restored.notes)
         ended = asyncio.create_task(running.wait())
         seat.awake = Awake(running, guest, report, ended)
-        ended.add_done_callback(lambda _: asyncio.ensure_future(self._ended(seat)))
+        ended.add_done_callback(lambda _: self._tidy(seat))
         return seat.awake
+
+    def _tidy(self, seat: Seat) -> None:
+        task = asyncio.get_running_loop().create_task(self._ended(seat))
+        self._tidying.add(task)
+        task.add_done_callback(self._tidying.discard)
 
     async def _ended(self, seat: Seat) -> None:
         """A sandbox ended by itself: out of memory, killed, or its guest died."""
         if seat.awake is not None and seat.awake.ended.done():
             log.warning("a sandbox ended", principal=str(seat.principal), reason=seat.awake.ended.result())
             await self._dismantle(seat)
-            async with self._locks[seat.principal]:
+            async with self._lock(seat.principal):
                 if not seat.holders and seat.awake is None and self._seats.get(seat.principal) is seat:
                     await self._leave(seat)
 
@@ -281,7 +294,7 @@ class Manager:
 
     async def sleep(self, owner: UUID) -> bool:
         """Capture, commit a generation, dismantle and give the volume back; False: a turn runs, nothing was done."""
-        async with self._locks[owner]:
+        async with self._lock(owner):
             seat = self._seats.get(owner)
             if seat is None or seat.holders:
                 return False
