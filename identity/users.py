@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid4
 
-from sqlalchemy import BigInteger, Column, Connection, Index, Integer, Text, select, update
+from sqlalchemy import BigInteger, Column, Connection, Index, Integer, Text, bindparam, select, update
 from sqlmodel import Field, SQLModel
 
 from workspace_store import principal as principals
@@ -71,6 +71,17 @@ identity = table(IdentityRow)
 identity_event = table(IdentityEventRow)
 
 
+_BY_IDENTITY = (
+    select(user_account)
+    .join(identity, identity.c.user == user_account.c.id)
+    .where(
+        identity.c.channel == bindparam("at_channel"),
+        identity.c.account == bindparam("at_account"),
+        identity.c.external_id == bindparam("as_id"),
+    )
+)
+
+
 @dataclass(frozen=True)
 class Claim:
     """Who a message says it is from, and what proves it.
@@ -96,15 +107,8 @@ class User:
 
 def by_identity(connection: Connection, claim: Claim) -> User | None:
     """The user of a proven identity: one look-up by (channel, account, external id)."""
-    row = connection.execute(
-        select(user_account)
-        .join(identity, identity.c.user == user_account.c.id)
-        .where(
-            identity.c.channel == claim.channel,
-            identity.c.account == claim.account,
-            identity.c.external_id == claim.external_id,
-        )
-    ).one_or_none()
+    key = {"at_channel": claim.channel, "at_account": claim.account, "as_id": claim.external_id}
+    row = connection.execute(_BY_IDENTITY, key).one_or_none()
     return None if row is None else User(row.id, row.display_name, row.role, row.blocked)
 
 

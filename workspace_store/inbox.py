@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID
 
-from sqlalchemy import BigInteger, Column, Connection, Index, Text, case, select, update
+from sqlalchemy import BigInteger, Column, Connection, Index, Text, bindparam, case, select, update
 from sqlmodel import Field, SQLModel
 
 from workspace_store.database import now_us, table
@@ -75,20 +75,25 @@ class Row:
 
 
 _COLUMNS = [inbox.c[name] for name in Row.__dataclass_fields__]
+_INSERT = inbox.insert()
+_FIND = select(*_COLUMNS).where(inbox.c.dedupe_key == bindparam("key"))
+_OLDEST = (
+    select(*_COLUMNS)
+    .where(inbox.c.principal == bindparam("of"), inbox.c.status == bindparam("in_status"))
+    .order_by(inbox.c.seq)
+    .limit(1)
+)
 
 
 def insert(connection: Connection, *, status: Status, **values: object) -> None:
     """Insert a row; its ``dedupe_key`` is unique (IntegrityError for a duplicate)."""
     finished = now_us() if status in FINAL else None
-    connection.execute(
-        inbox.insert().values(
-            status=status, finished_at=finished, crashes=0, crashes_alone=0, alone=False, turn=None, **values
-        )
-    )
+    fresh = {"status": status, "finished_at": finished, "crashes": 0, "crashes_alone": 0, "alone": False, "turn": None}
+    connection.execute(_INSERT, fresh | values)
 
 
 def find(connection: Connection, dedupe_key: str) -> Row | None:
-    found = connection.execute(select(*_COLUMNS).where(inbox.c.dedupe_key == dedupe_key)).one_or_none()
+    found = connection.execute(_FIND, {"key": dedupe_key}).one_or_none()
     return Row(**found._mapping) if found else None
 
 
@@ -100,9 +105,7 @@ def get(connection: Connection, identifier: UUID) -> Row | None:
 def next_open(connection: Connection, owner: UUID) -> Row | None:
     """The oldest row that was cut off in mid-turn, else the oldest that waits."""
     for status in ("running", "pending"):
-        found = connection.execute(
-            select(*_COLUMNS).where(inbox.c.principal == owner, inbox.c.status == status).order_by(inbox.c.seq).limit(1)
-        ).one_or_none()
+        found = connection.execute(_OLDEST, {"of": owner, "in_status": status}).one_or_none()
         if found:
             return Row(**found._mapping)
     return None

@@ -15,7 +15,19 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import BigInteger, Column, Connection, Index, LargeBinary, Text, and_, select, type_coerce, update
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Index,
+    LargeBinary,
+    Text,
+    and_,
+    bindparam,
+    select,
+    type_coerce,
+    update,
+)
 from sqlalchemy.types import NullType
 from sqlmodel import Field, SQLModel
 
@@ -82,6 +94,13 @@ class JournalPayload(SQLModel, table=True):
 
 event = table(JournalEvent)
 payload = table(JournalPayload)
+
+_INSERT_EVENTS, _INSERT_PAYLOADS = event.insert(), payload.insert()
+_MOVE_HEAD = (
+    update(principal)
+    .where(principal.c.id == bindparam("of"))
+    .values(head_seq=bindparam("to_seq"), head_hash=bindparam("to_hash"))
+)
 
 # Executed by the first migration on both databases. INSERT OR REPLACE fires no trigger for the row it deletes.
 SQLITE_TRIGGERS = (
@@ -166,9 +185,9 @@ def append(
         bodies.append({"principal": owner, "seq": seq, "salt": salt, "body": body})
         previous = link
     if chain:
-        connection.execute(event.insert(), chain)
-        connection.execute(payload.insert(), bodies)
-        connection.execute(update(principal).where(principal.c.id == owner).values(head_seq=seq, head_hash=previous))
+        connection.execute(_INSERT_EVENTS, chain)
+        connection.execute(_INSERT_PAYLOADS, bodies)
+        connection.execute(_MOVE_HEAD, {"of": owner, "to_seq": seq, "to_hash": previous})
     return seq
 
 

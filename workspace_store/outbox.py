@@ -18,8 +18,10 @@ from sqlalchemy import (
     Connection,
     Index,
     Integer,
+    Select,
     Text,
     and_,
+    bindparam,
     func,
     literal_column,
     or_,
@@ -80,6 +82,63 @@ class OutboxReply(SQLModel, table=True):
 
 
 outbox = table(OutboxReply)
+
+
+def _claimable() -> Select[Any]:
+    ahead = outbox.alias("ahead")
+    blocked = (
+        select(ahead.c.number)
+        .where(
+            ahead.c.channel == outbox.c.channel,
+            ahead.c.account == outbox.c.account,
+            ahead.c.conversation == outbox.c.conversation,
+            ahead.c.number < outbox.c.number,
+            ahead.c.status.in_(OPEN),
+        )
+        .exists()
+    )
+    # What the claimer has in hand itself is under way however long it takes.
+    ended = or_(
+        outbox.c.claimed_by.is_(None),
+        and_(outbox.c.claim_until < bindparam("now"), outbox.c.claimed_by != bindparam("claimer")),
+        outbox.c.claimed_by.in_(bindparam("dead", expanding=True)),
+    )
+    return (
+        select(outbox)
+        .where(
+            outbox.c.channel.in_(bindparam("channels", expanding=True)),
+            outbox.c.status.in_(OPEN),
+            outbox.c.next_at <= bindparam("now"),
+            or_(outbox.c.status == "queued", and_(outbox.c.status == "sending", ended)),
+            ~blocked,
+        )
+        .order_by(outbox.c.number)
+        .limit(bindparam("most"))
+        .with_for_update(skip_locked=True)
+    )
+
+
+# Built once: what an SQL expression costs to build is most of what a short transaction costs.
+_CLAIMABLE = _claimable()
+_CLAIM = (
+    update(outbox)
+    .where(outbox.c.number.in_(bindparam("numbers", expanding=True)))
+    .values(status="sending", claimed_by=bindparam("claimer"), claim_until=bindparam("until"))
+)
+_DUE = (
+    select(outbox.c.number)
+    .where(
+        outbox.c.channel.in_(bindparam("channels", expanding=True)),
+        outbox.c.status.in_(OPEN),
+        outbox.c.next_at <= bindparam("now"),
+    )
+    .limit(1)
+)
+_CLAIMERS = (
+    select(outbox.c.claimed_by)
+    .where(outbox.c.status.in_(OPEN), outbox.c.status == "sending", outbox.c.claimed_by.is_not(None))
+    .distinct()
+)
 
 
 @dataclass(frozen=True)
@@ -145,42 +204,12 @@ def claim(connection: Connection, channels: list[str], claimer: str, dead: list[
     holds it back, so that order is kept; dead letters hold nothing back.
     """
     now = database_now_us(connection)
-    ahead = outbox.alias("ahead")
-    blocked = (
-        select(ahead.c.number)
-        .where(
-            ahead.c.channel == outbox.c.channel,
-            ahead.c.account == outbox.c.account,
-            ahead.c.conversation == outbox.c.conversation,
-            ahead.c.number < outbox.c.number,
-            ahead.c.status.in_(OPEN),
-        )
-        .exists()
-    )
-    # What the claimer has in hand itself is under way however long it takes.
-    ended = or_(
-        outbox.c.claimed_by.is_(None),
-        and_(outbox.c.claim_until < now, outbox.c.claimed_by != claimer),
-        outbox.c.claimed_by.in_(dead),
-    )
-    rows = connection.execute(
-        select(outbox)
-        .where(
-            outbox.c.channel.in_(channels),
-            outbox.c.status.in_(OPEN),
-            outbox.c.next_at <= now,
-            or_(outbox.c.status == "queued", and_(outbox.c.status == "sending", ended)),
-            ~blocked,
-        )
-        .order_by(outbox.c.number)
-        .limit(limit)
-        .with_for_update(skip_locked=True)
-    ).all()
+    values = {"channels": channels, "now": now, "claimer": claimer, "dead": dead, "most": limit}
+    rows = connection.execute(_CLAIMABLE, values).all()
     if rows:
         connection.execute(
-            update(outbox)
-            .where(outbox.c.number.in_([row.number for row in rows]))
-            .values(status="sending", claimed_by=claimer, claim_until=now + CLAIM_SECONDS * 1_000_000)
+            _CLAIM,
+            {"numbers": [row.number for row in rows], "claimer": claimer, "until": now + CLAIM_SECONDS * 1_000_000},
         )
     return [
         Reply(
@@ -228,22 +257,13 @@ def leave_uncertain(connection: Connection, reply: UUID, claimer: str, error: st
 
 def any_due(connection: Connection, channels: list[str]) -> bool:
     """Whether a round of claiming may find anything: a look that takes no lock."""
-    now = database_now_us(connection)
-    found = connection.execute(
-        select(outbox.c.number)
-        .where(outbox.c.channel.in_(channels), outbox.c.status.in_(OPEN), outbox.c.next_at <= now)
-        .limit(1)
-    ).first()
-    return found is not None
+    values = {"channels": channels, "now": database_now_us(connection)}
+    return connection.execute(_DUE, values).first() is not None
 
 
 def claimers(connection: Connection) -> list[str]:
     """Who has claimed what is being sent."""
-    rows = connection.execute(
-        select(outbox.c.claimed_by)
-        .where(outbox.c.status.in_(OPEN), outbox.c.status == "sending", outbox.c.claimed_by.is_not(None))
-        .distinct()
-    )
+    rows = connection.execute(_CLAIMERS)
     return [row.claimed_by for row in rows]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy import BigInteger, Column, Connection, Index, and_, func, select, text, update
+from sqlalchemy import BigInteger, Column, Connection, Index, and_, bindparam, func, select, text, update
 from sqlmodel import Field, SQLModel
 
 from workspace_store.database import database_now_us, now_us, table
@@ -75,6 +75,21 @@ class Principal(SQLModel, table=True):
 principal = table(Principal)
 
 
+# Built once: what an SQL expression costs to build is most of what a short transaction costs.
+_OF = principal.c.id == bindparam("of")
+_LOCK = (
+    update(principal).where(_OF).values(epoch=principal.c.epoch).returning(principal.c.head_seq, principal.c.head_hash)
+)
+_FENCE = _LOCK.where(principal.c.epoch == bindparam("at_epoch"), principal.c.owner == bindparam("held_by"))
+_RECEIVED = (
+    update(principal)
+    .where(_OF)
+    .values(inbox_seq=principal.c.inbox_seq + 1)
+    .returning(principal.c.inbox_seq, principal.c.owner)
+)
+_DRAINED = update(principal).where(_OF).values(drained_seq=principal.c.drained_seq + bindparam("more"))
+
+
 class StaleLease(Exception):
     """The lease has gone to another; nothing of this transaction was written."""
 
@@ -138,12 +153,8 @@ def take(connection: Connection, identifier: UUID, owner: str, seen: Owner) -> L
 
 def fence(connection: Connection, lease: Lease) -> Head:
     """Begin a fenced transaction: lock the row for a lease that still holds; the journal's head. Raises StaleLease."""
-    row = connection.execute(
-        update(principal)
-        .where(principal.c.id == lease.principal, principal.c.epoch == lease.epoch, principal.c.owner == lease.owner)
-        .values(epoch=lease.epoch)
-        .returning(principal.c.head_seq, principal.c.head_hash)
-    ).one_or_none()
+    values = {"of": lease.principal, "at_epoch": lease.epoch, "held_by": lease.owner}
+    row = connection.execute(_FENCE, values).one_or_none()
     if row is None:
         raise StaleLease(f"the lease of {lease.principal} at epoch {lease.epoch} has gone to another")
     return row.head_seq, row.head_hash
@@ -151,12 +162,7 @@ def fence(connection: Connection, lease: Lease) -> Head:
 
 def lock(connection: Connection, identifier: UUID) -> Head:
     """Lock the row for an event outside any turn; the journal's head."""
-    row = connection.execute(
-        update(principal)
-        .where(principal.c.id == identifier)
-        .values(epoch=principal.c.epoch)
-        .returning(principal.c.head_seq, principal.c.head_hash)
-    ).one()
+    row = connection.execute(_LOCK, {"of": identifier}).one()
     return row.head_seq, row.head_hash
 
 
@@ -195,9 +201,7 @@ def renew_leases(connection: Connection, owner: str) -> int:
 
 def drained(connection: Connection, identifier: UUID, count: int = 1) -> None:
     """Count inbox rows that were given their final status in this transaction (negative: returned)."""
-    connection.execute(
-        update(principal).where(principal.c.id == identifier).values(drained_seq=principal.c.drained_seq + count)
-    )
+    connection.execute(_DRAINED, {"of": identifier, "more": count})
 
 
 def with_mail(connection: Connection, not_rung_since: int, limit: int = 1000) -> list[UUID]:
@@ -238,12 +242,7 @@ def rung(connection: Connection, identifiers: list[UUID]) -> None:
 
 def received(connection: Connection, identifier: UUID) -> tuple[int, str | None]:
     """Count one more inbox row, which also locks the principal's; its seq, and who owns the lease now."""
-    row = connection.execute(
-        update(principal)
-        .where(principal.c.id == identifier)
-        .values(inbox_seq=principal.c.inbox_seq + 1)
-        .returning(principal.c.inbox_seq, principal.c.owner)
-    ).one()
+    row = connection.execute(_RECEIVED, {"of": identifier}).one()
     return row.inbox_seq, row.owner
 
 
