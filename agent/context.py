@@ -81,7 +81,7 @@ def tokens_of(turn: Sequence[Said]) -> int:
 def folding_due(connection: Connection, owner: UUID) -> bool:
     """Whether a batch of turns has grown old enough to be folded."""
     limit = VERBATIM_TURNS + FOLD_BATCH
-    return len(checkpoints.newest_turns(connection, owner, limit, folded=False)) >= limit
+    return checkpoints.unfolded(connection, owner, limit) >= limit
 
 
 def fold_old_turns(connection: Connection, owner: UUID) -> list[tuple[int, str]]:

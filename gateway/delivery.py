@@ -41,9 +41,17 @@ class Delivery:
     database: Database
     lives: Path
     channels: Mapping[str, Channel]
+    instant: frozenset[str] = frozenset()
+    """Channels for which sending is nothing but recording: done in the transaction that claims."""
     bell: asyncio.Event = field(default_factory=asyncio.Event)
+    _news: bool = False
     _sending: set[asyncio.Task[None]] = field(default_factory=set)
     _renewed: float = 0.0
+
+    def ring(self) -> None:
+        """There is a reply: look at once."""
+        self._news = True
+        self.bell.set()
 
     async def run(self) -> None:
         """Deliver until cancelled."""
@@ -83,10 +91,14 @@ class Delivery:
             self._renewed = now
 
     async def _claim(self) -> list[Reply]:
-        names = list(self.channels)
-        if not await self.database.read(partial(outbox.any_due, channels=names)):
+        news, self._news = self._news, False
+        if not news and not await self.database.read(partial(outbox.any_due, channels=list(self.channels))):
             return []
-        return await self.database.write(self._claim_now)
+        claimed = await self.database.write(self._claim_now)
+        if any(reply.channel in self.instant for reply in claimed):
+            # What waited behind it in the same conversation is next.
+            self.bell.set()
+        return [reply for reply in claimed if reply.channel not in self.instant]
 
     def _claim_now(self, connection: Connection) -> list[Reply]:
         dead = [
@@ -94,7 +106,11 @@ class Delivery:
             for claimer in outbox.claimers(connection)
             if claimer != self.claimer and liveness.is_dead(self.lives, claimer)
         ]
-        return outbox.claim(connection, list(self.channels), self.claimer, dead)
+        claimed = outbox.claim(connection, list(self.channels), self.claimer, dead)
+        for reply in claimed:
+            if reply.channel in self.instant:
+                self._settle(connection, reply, Sent(reply.id.hex))
+        return claimed
 
     async def _deliver(self, reply: Reply) -> None:
         try:

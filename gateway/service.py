@@ -74,12 +74,12 @@ async def serve(
     database = Database(database_url)
     ringer = Ringer(connect)
     channels: dict[str, Channel] = {LocalChannel.name: LocalChannel()}
-    delivery = Delivery(life.id, database, lives, channels)
+    delivery = Delivery(life.id, database, lives, channels, frozenset({LocalChannel.name}))
     listeners = Listeners()
 
     def ring(accepted: Accepted) -> None:
         if accepted.acted:
-            delivery.bell.set()
+            delivery.ring()
         # A runner that has the principal in hand sees the message before it lets go.
         elif accepted.owner is None or not _is_runner(accepted.owner) or liveness.is_dead(lives, accepted.owner):
             ringer.ring(accepted.principal)
@@ -134,5 +134,5 @@ async def _hear(connect: Callable[[], redis.asyncio.Redis], delivery: Delivery, 
 
 def _tell(principal: UUID, told: Mapping[str, object], delivery: Delivery, listeners: Listeners) -> None:
     if told.get("bell") == "outbox":
-        delivery.bell.set()
+        delivery.ring()
     listeners.tell(principal, dict(told))

@@ -71,17 +71,6 @@ identity = table(IdentityRow)
 identity_event = table(IdentityEventRow)
 
 
-_BY_IDENTITY = (
-    select(user_account)
-    .join(identity, identity.c.user == user_account.c.id)
-    .where(
-        identity.c.channel == bindparam("at_channel"),
-        identity.c.account == bindparam("at_account"),
-        identity.c.external_id == bindparam("as_id"),
-    )
-)
-
-
 @dataclass(frozen=True)
 class Claim:
     """Who a message says it is from, and what proves it.
@@ -105,10 +94,21 @@ class User:
     blocked: bool
 
 
+_BY_IDENTITY = (
+    select(user_account)
+    .join(identity, identity.c.user == user_account.c.id)
+    .where(
+        identity.c.channel == bindparam("at"),
+        identity.c.account == bindparam("by"),
+        identity.c.external_id == bindparam("known_as"),
+    )
+)
+
+
 def by_identity(connection: Connection, claim: Claim) -> User | None:
     """The user of a proven identity: one look-up by (channel, account, external id)."""
-    key = {"at_channel": claim.channel, "at_account": claim.account, "as_id": claim.external_id}
-    row = connection.execute(_BY_IDENTITY, key).one_or_none()
+    given = {"at": claim.channel, "by": claim.account, "known_as": claim.external_id}
+    row = connection.execute(_BY_IDENTITY, given).one_or_none()
     return None if row is None else User(row.id, row.display_name, row.role, row.blocked)
 
 

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
@@ -59,6 +60,21 @@ class AloneGate:
                 self._changed.notify_all()
 
 
+@dataclass(frozen=True)
+class Next:
+    """The oldest open message, if any; ``stopped``: it has not begun, and /stop was said after it."""
+
+    row: Row | None
+    stopped: bool = False
+
+
+def _next(connection: Connection, owner: UUID) -> Next:
+    row = inbox.next_open(connection, owner)
+    if row is None:
+        return Next(None)
+    return Next(row, row.status == "pending" and principal.stop_seq(connection, owner) >= row.seq)
+
+
 @dataclass
 class Runner:
     """Serves principals in one process. ``id`` names its lock file: what makes it alive to others."""
@@ -89,9 +105,9 @@ class Runner:
     async def _serve(self, owner: UUID) -> None:
         for pause in (*RETRY_SECONDS, None):
             try:
-                lease = await self._take(owner)
-                if lease is not None:
-                    await self._drain(lease)
+                taken = await self._take(owner)
+                if taken is not None:
+                    await self._drain(*taken)
                 return
             except DatabaseUnavailable as error:
                 log.warning("the database is not there", principal=str(owner), reason=str(error))
@@ -99,15 +115,17 @@ class Runner:
                     return
                 await asyncio.sleep(pause)
 
-    async def _take(self, owner: UUID) -> Lease | None:
-        def transaction(connection: Connection) -> Lease | None:
+    async def _take(self, owner: UUID) -> tuple[Lease, Next] | None:
+        def transaction(connection: Connection) -> tuple[Lease, Next] | None:
             seen = principal.look(connection, owner)
             if seen is None or not self._may_take(seen):
                 return None
             lease = principal.take(connection, owner, self.id, seen)
-            if lease is not None and seen.owner not in (None, self.id):
+            if lease is None:
+                return None
+            if seen.owner not in (None, self.id):
                 inbox.count_crash(connection, owner)
-            return lease
+            return lease, _next(connection, owner)
 
         return await self.database.write(transaction)
 
@@ -119,24 +137,24 @@ class Runner:
             return liveness.is_dead(self.lives, seen.owner)
         return seen.expired
 
-    async def _drain(self, lease: Lease) -> None:
+    async def _drain(self, lease: Lease, upcoming: Next) -> None:
         try:
-            while not await self._serve_next(lease):
-                pass
+            while not await self._serve_next(lease, upcoming):
+                upcoming = await self.database.read(partial(_next, owner=lease.principal))
         except asyncio.CancelledError:
             with contextlib.suppress(DatabaseUnavailable):
                 await asyncio.shield(self.database.write(lambda connection: principal.abandon(connection, lease)))
             raise
 
-    async def _serve_next(self, lease: Lease) -> bool:
+    async def _serve_next(self, lease: Lease, upcoming: Next) -> bool:
         """One turn; True: the inbox is drained and the lease given back."""
-        row = await self.database.read(lambda connection: inbox.next_open(connection, lease.principal))
+        row = upcoming.row
         if row is None:
             return await self.database.write(lambda connection: principal.release(connection, lease))
         if row.crashes_alone >= POISON_CRASHES:
             await self._finish_without_turn(lease, row, "set_aside", texts.set_aside(row.crashes_alone))
             return False
-        if row.status == "pending" and await self._stopped(row):
+        if upcoming.stopped:
             await self._finish_without_turn(lease, row, "done", texts.STOPPED_BEFORE)
             return False
         suspect = row.crashes >= SUSPECT_CRASHES
@@ -159,10 +177,6 @@ class Runner:
 
         await self.database.write(transaction)
         await asyncio.sleep(RETRY_SECONDS[min(row.crashes_alone, len(RETRY_SECONDS) - 1)])
-
-    async def _stopped(self, row: Row) -> bool:
-        stop = await self.database.read(lambda connection: principal.stop_seq(connection, row.principal))
-        return stop >= row.seq
 
     async def _finish_without_turn(self, lease: Lease, row: Row, status: inbox.Status, text: str) -> None:
         """Give a message its final status and its sender a word about it; what its turn had taken in waits again."""

@@ -161,7 +161,7 @@ def _verify(volume: Volume, held: Tenant) -> None:
     if marker.generation > held.generation:
         # Published, and the runner died before it committed: the live files are what counts.
         dropped = volume.discard_after(held.generation)
-        log.info("dropped uncommitted generations", principal=str(volume.principal), generations=dropped)
+        log.debug("dropped uncommitted generations", principal=str(volume.principal), generations=dropped)
 
 
 __all__ = ["Awake", "Seat", "Seating", "StaleTenancy", "state_digest"]

@@ -67,15 +67,23 @@ class Turn:
     lease: Lease
     assignments: list[Assignment]
     recorded: resume.Recorded
+    seen: context.Seen
     said: list[Said] = field(default_factory=list)
     pending: list[Event] = field(default_factory=list)
     """Events that need no durability before the commit they go into."""
     touched: bool = False
     status: inbox.Status = "done"
+    stop: bool = False
+    """/stop was said; looked at with every transaction and each second."""
 
     @property
     def principal(self) -> UUID:
         return self.lease.principal
+
+    def end_if_stopped(self) -> None:
+        """A safe point. Raises Stopped."""
+        if self.stop:
+            raise Stopped
 
 
 @dataclass
@@ -122,16 +130,17 @@ class TurnRunner:
         """Count the turn at ``turn.started``; a turn that was cut off comes with all it recorded."""
         turn_id = row.turn or uuid4()
 
-        def transaction(connection: Connection) -> tuple[list[journal.Recorded], list[Row]]:
+        def transaction(connection: Connection) -> tuple[list[journal.Recorded], list[Row], context.Seen]:
             body = {"message": row.id.hex, "resumed": row.turn is not None}
             journal.append(connection, lease.principal, [Event("turn.started", body)], under=lease, turn=turn_id)
             inbox.start(connection, row.id, turn_id, alone=alone)
+            seen = context.load(connection, lease.principal)
             if row.turn is None:
-                return [], [row]
-            return journal.read(connection, lease.principal, turn=turn_id), inbox.taken_by(connection, turn_id)
+                return [], [row], seen
+            return journal.read(connection, lease.principal, turn=turn_id), inbox.taken_by(connection, turn_id), seen
 
-        events, rows = await self.database.write(transaction)
-        turn = Turn(turn_id, lease, [self.read_message(found) for found in rows], resume.read(events))
+        events, rows, seen = await self.database.write(transaction)
+        turn = Turn(turn_id, lease, [self.read_message(found) for found in rows], resume.read(events), seen)
         turn.said = [_asked(assignment) for assignment in turn.assignments]
         return turn
 
@@ -141,19 +150,18 @@ class TurnRunner:
         """Ask the engine for steps and run their tools until it replies; recorded steps are replayed."""
         if turn.recorded.touched:
             turn.pending += await resume.check_state(turn.recorded, sandbox)
-        seen = await self.database.read(lambda connection: context.load(connection, turn.principal))
         for number in range(MAX_STEPS):
-            await self._stop_if_asked(turn)
+            turn.end_if_stopped()
             step = turn.recorded.step(number)
             if step is None:
-                view = context.build(seen, turn.said, sandbox.briefing)
+                view = context.build(turn.seen, turn.said, sandbox.briefing)
                 fit(view, self.engine.context_window)
                 step = await self.engine.step(view)
                 await self._record_step(turn, number, step)
             if not step.calls:
                 return step.replies
             for call in step.calls:
-                await self._stop_if_asked(turn)
+                turn.end_if_stopped()
                 turn.said.append(await self._use_tool(turn, sandbox, call))
         raise EngineError(f"it took {MAX_STEPS} steps without an answer")
 
@@ -187,9 +195,10 @@ class TurnRunner:
         if tool.needs_sandbox:
             # Before the request: so a request names the sandbox it goes to, and a wake cut off is no uncertainty. What
             # the engine said must not have to be asked for again meanwhile.
-            if turn.pending and sandbox.id is None:
-                await self._append(turn, [])
-            await sandbox.wake()
+            outcomes = await asyncio.gather(self._append(turn, []), sandbox.wake(), return_exceptions=True)
+            for outcome in outcomes:
+                if isinstance(outcome, BaseException):
+                    raise outcome
         requested = turn.recorded.requested.get(call.id)
         if requested is None:
             await self._append(turn, [*sandbox.unsaid_events(), _requested(call, sandbox.id)])
@@ -222,13 +231,17 @@ class TurnRunner:
     async def _append(
         self, turn: Turn, events: list[Event], writes: tuple[Write, ...] = (), *, take: bool = False
     ) -> None:
-        def transaction(connection: Connection) -> list[Row]:
-            journal.append(connection, turn.principal, [*turn.pending, *events], under=turn.lease, turn=turn.id)
+        given = [*turn.pending, *events]
+        if not given:
+            return
+
+        def transaction(connection: Connection) -> tuple[list[Row], bool]:
+            journal.append(connection, turn.principal, given, under=turn.lease, turn=turn.id)
             for write in writes:
                 write.apply(connection)
-            return self._take_arrivals(connection, turn) if take else []
+            return self._take_arrivals(connection, turn) if take else [], _stop_asked(connection, turn)
 
-        taken = await self.database.write(transaction)
+        taken, turn.stop = await self.database.write(transaction)
         turn.pending.clear()
         for row in taken:
             assignment = self.read_message(row)
@@ -247,16 +260,13 @@ class TurnRunner:
 
     # stop
 
-    async def _stop_if_asked(self, turn: Turn) -> None:
-        if await self.database.read(lambda connection: _stop_asked(connection, turn)):
-            raise Stopped
-
     async def _watch_for_stop(self, turn: Turn, sandbox: TurnSandbox) -> None:
         """While a tool runs, look each second whether to interrupt it."""
         while True:
             await asyncio.sleep(STOP_POLL_SECONDS)
             try:
                 if await self.database.read(lambda connection: _stop_asked(connection, turn)):
+                    turn.stop = True
                     await sandbox.interrupt()
             except (DatabaseUnavailable, SandboxError) as error:
                 log.warning("could not look for /stop", turn=str(turn.id), reason=str(error))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import BigInteger, Column, Connection, Index, Text, select, text, update
+from sqlalchemy import BigInteger, Column, Connection, Index, Text, bindparam, func, select, text, update
 from sqlmodel import Field, SQLModel
 
 from workspace_store.database import now_us, storable, table, to_json
@@ -111,49 +111,76 @@ class CommittedGeneration:
     at: int
 
 
+# Built once: building a statement costs five times what executing it does.
+_LATEST = (
+    select(*[checkpoint.c[name] for name in Checkpoint.__dataclass_fields__])
+    .where(checkpoint.c.principal == bindparam("of"))
+    .order_by(checkpoint.c.seq.desc())
+    .limit(1)
+)
+_WRITE = checkpoint.insert()
+_WRITE_TURN = turn_record.insert()
+_WRITE_GENERATION = generation.insert()
+_NEWEST = (
+    select(turn_record)
+    .where(turn_record.c.principal == bindparam("of"))
+    .order_by(turn_record.c.seq.desc())
+    .limit(bindparam("most"))
+)
+_NEWEST_BY_FOLDED = {
+    None: _NEWEST,
+    True: _NEWEST.where(turn_record.c.folded.is_not(None)),
+    False: _NEWEST.where(turn_record.c.folded.is_(None)),
+}
+_UNFOLDED = select(func.count()).select_from(
+    select(turn_record.c.seq)
+    .where(turn_record.c.principal == bindparam("of"), turn_record.c.folded.is_(None))
+    .limit(bindparam("most"))
+    .subquery()
+)
+_NEWEST_FOLDS = (
+    select(turn_record.c.seq, turn_record.c.folded)
+    .where(
+        turn_record.c.principal == bindparam("of"),
+        turn_record.c.seq < bindparam("before"),
+        turn_record.c.folded.is_not(None),
+    )
+    .order_by(turn_record.c.seq.desc())
+    .limit(bindparam("most"))
+)
+
+
 def latest(connection: Connection, owner: UUID) -> Checkpoint | None:
-    row = connection.execute(
-        select(*[checkpoint.c[name] for name in Checkpoint.__dataclass_fields__])
-        .where(checkpoint.c.principal == owner)
-        .order_by(checkpoint.c.seq.desc())
-        .limit(1)
-    ).one_or_none()
+    row = connection.execute(_LATEST, {"of": owner}).one_or_none()
     return Checkpoint(**row._mapping) if row else None
 
 
 def write(connection: Connection, owner: UUID, value: Checkpoint) -> None:
-    connection.execute(checkpoint.insert().values(principal=owner, **value.__dict__))
+    connection.execute(_WRITE, {"principal": owner, **value.__dict__})
 
 
 def record_turn(
     connection: Connection, owner: UUID, seq: int, turn: UUID, messages: list[dict[str, Any]], tokens: int
 ) -> None:
     """Keep a committed turn word for word."""
-    connection.execute(
-        turn_record.insert().values(
-            principal=owner, seq=seq, turn=turn, messages=to_json(messages), tokens=tokens,
-            folded=None, at=now_us(),
-        )
-    )  # fmt: skip
+    row = {"principal": owner, "seq": seq, "turn": turn, "messages": to_json(messages), "tokens": tokens}
+    connection.execute(_WRITE_TURN, {**row, "folded": None, "at": now_us()})
 
 
 def newest_turns(connection: Connection, owner: UUID, limit: int, *, folded: bool | None = None) -> list[TurnRecord]:
     """The newest ``limit`` turn records in order; only (un)folded ones where ``folded`` says so."""
-    query = select(turn_record).where(turn_record.c.principal == owner).order_by(turn_record.c.seq.desc()).limit(limit)
-    if folded is not None:
-        query = query.where(turn_record.c.folded.is_not(None) if folded else turn_record.c.folded.is_(None))
-    rows = list(connection.execute(query))[::-1]
+    rows = list(connection.execute(_NEWEST_BY_FOLDED[folded], {"of": owner, "most": limit}))[::-1]
     return [TurnRecord(r.seq, r.turn, json.loads(r.messages), r.tokens, r.folded, r.at) for r in rows]
+
+
+def unfolded(connection: Connection, owner: UUID, most: int) -> int:
+    """How many turns are not folded yet, counted up to ``most``."""
+    return int(connection.execute(_UNFOLDED, {"of": owner, "most": most}).scalar_one())
 
 
 def newest_folds(connection: Connection, owner: UUID, before: int, limit: int) -> list[tuple[int, str]]:
     """(seq, extract) of the newest ``limit`` folded turns before journal seq ``before``, in order."""
-    rows = connection.execute(
-        select(turn_record.c.seq, turn_record.c.folded)
-        .where(turn_record.c.principal == owner, turn_record.c.seq < before, turn_record.c.folded.is_not(None))
-        .order_by(turn_record.c.seq.desc())
-        .limit(limit)
-    )
+    rows = connection.execute(_NEWEST_FOLDS, {"of": owner, "before": before, "most": limit})
     return [(row.seq, row.folded) for row in rows][::-1]
 
 
@@ -167,7 +194,7 @@ def fold(connection: Connection, owner: UUID, seq: int, extract: str) -> None:
 
 
 def write_generation(connection: Connection, owner: UUID, value: CommittedGeneration) -> None:
-    connection.execute(generation.insert().values(principal=owner, **value.__dict__))
+    connection.execute(_WRITE_GENERATION, {"principal": owner, **value.__dict__})
 
 
 def generations(connection: Connection, owner: UUID, limit: int = 100) -> list[CommittedGeneration]:

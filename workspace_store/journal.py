@@ -26,7 +26,6 @@ from sqlalchemy import (
     bindparam,
     select,
     type_coerce,
-    update,
 )
 from sqlalchemy.types import NullType
 from sqlmodel import Field, SQLModel
@@ -95,13 +94,6 @@ class JournalPayload(SQLModel, table=True):
 event = table(JournalEvent)
 payload = table(JournalPayload)
 
-_INSERT_EVENTS, _INSERT_PAYLOADS = event.insert(), payload.insert()
-_MOVE_HEAD = (
-    update(principal)
-    .where(principal.c.id == bindparam("of"))
-    .values(head_seq=bindparam("to_seq"), head_hash=bindparam("to_hash"))
-)
-
 # Executed by the first migration on both databases. INSERT OR REPLACE fires no trigger for the row it deletes.
 SQLITE_TRIGGERS = (
     *(
@@ -151,6 +143,18 @@ class Fault:
     what: str
 
 
+_INSERT_EVENT = event.insert()
+_INSERT_PAYLOAD = payload.insert()
+_READ = (
+    select(event, payload.c.body)
+    .outerjoin(payload, and_(payload.c.principal == event.c.principal, payload.c.seq == event.c.seq))
+    .where(event.c.principal == bindparam("of"), event.c.seq > bindparam("after"))
+)
+_READ_ON = _READ.order_by(event.c.seq).limit(bindparam("most"))
+_READ_BACK = _READ.order_by(event.c.seq.desc()).limit(bindparam("most"))
+ALL = (1 << 63) - 1
+
+
 def append(
     connection: Connection,
     owner: UUID,
@@ -185,9 +189,9 @@ def append(
         bodies.append({"principal": owner, "seq": seq, "salt": salt, "body": body})
         previous = link
     if chain:
-        connection.execute(_INSERT_EVENTS, chain)
-        connection.execute(_INSERT_PAYLOADS, bodies)
-        connection.execute(_MOVE_HEAD, {"of": owner, "to_seq": seq, "to_hash": previous})
+        connection.execute(_INSERT_EVENT, chain)
+        connection.execute(_INSERT_PAYLOAD, bodies)
+        principals.advance(connection, owner, (seq, previous))
     return seq
 
 
@@ -227,19 +231,14 @@ def read(
     newest: bool = False,
 ) -> list[Recorded]:
     """Events after ``after`` in order (of one turn where given); with ``newest`` the last ``limit`` of them."""
-    query = (
-        select(event, payload.c.body)
-        .outerjoin(payload, and_(payload.c.principal == event.c.principal, payload.c.seq == event.c.seq))
-        .where(event.c.principal == owner, event.c.seq > after)
-        .order_by(event.c.seq.desc() if newest else event.c.seq)
-    )
+    given: dict[str, object] = {"of": owner, "after": after, "most": ALL if limit is None else limit}
+    query = _READ_BACK if newest else _READ_ON
     if turn is not None:
-        query = query.where(event.c.turn == turn)
-    if limit is not None:
-        query = query.limit(limit)
+        query = query.where(event.c.turn == bindparam("turn_id"))
+        given["turn_id"] = turn
     found = [
         Recorded(r.seq, r.turn, r.epoch, r.kind, r.at, None if r.body is None else json.loads(r.body), r.hash)
-        for r in connection.execute(query)
+        for r in connection.execute(query, given)
     ]
     return found[::-1] if newest else found
 

@@ -10,7 +10,7 @@ import unicodedata
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
-from sqlalchemy import BigInteger, Column, Connection, Index, Text, select, text, update
+from sqlalchemy import BigInteger, Column, Connection, Index, Text, bindparam, select, text, update
 from sqlmodel import Field, SQLModel
 
 from workspace_store.database import now_us, storable, table
@@ -69,6 +69,14 @@ class Hit:
     at: int
 
 
+_NOTES = (
+    select(note.c.id, note.c.body, note.c.turn, note.c.at)
+    .where(note.c.principal == bindparam("of"), note.c.superseded_by.is_(None))
+    .order_by(note.c.at.desc())
+    .limit(bindparam("most"))
+)
+
+
 def write_note(connection: Connection, owner: UUID, key: str, body: str, turn: UUID | None) -> UUID:
     """Write a note; the same ``key`` again (a turn that resumed) is the same note."""
     there = connection.execute(select(note.c.id).where(note.c.key == key)).scalar()
@@ -86,12 +94,7 @@ def write_note(connection: Connection, owner: UUID, key: str, body: str, turn: U
 
 def notes(connection: Connection, owner: UUID, limit: int = 50) -> list[Note]:
     """The newest notes that still stand, newest first."""
-    rows = connection.execute(
-        select(note.c.id, note.c.body, note.c.turn, note.c.at)
-        .where(note.c.principal == owner, note.c.superseded_by.is_(None))
-        .order_by(note.c.at.desc())
-        .limit(limit)
-    )
+    rows = connection.execute(_NOTES, {"of": owner, "most": limit})
     return [Note(row.id, row.body, row.turn, row.at) for row in rows]
 
 

@@ -18,7 +18,6 @@ from sqlalchemy import (
     Connection,
     Index,
     Integer,
-    Select,
     Text,
     and_,
     bindparam,
@@ -84,63 +83,6 @@ class OutboxReply(SQLModel, table=True):
 outbox = table(OutboxReply)
 
 
-def _claimable() -> Select[Any]:
-    ahead = outbox.alias("ahead")
-    blocked = (
-        select(ahead.c.number)
-        .where(
-            ahead.c.channel == outbox.c.channel,
-            ahead.c.account == outbox.c.account,
-            ahead.c.conversation == outbox.c.conversation,
-            ahead.c.number < outbox.c.number,
-            ahead.c.status.in_(OPEN),
-        )
-        .exists()
-    )
-    # What the claimer has in hand itself is under way however long it takes.
-    ended = or_(
-        outbox.c.claimed_by.is_(None),
-        and_(outbox.c.claim_until < bindparam("now"), outbox.c.claimed_by != bindparam("claimer")),
-        outbox.c.claimed_by.in_(bindparam("dead", expanding=True)),
-    )
-    return (
-        select(outbox)
-        .where(
-            outbox.c.channel.in_(bindparam("channels", expanding=True)),
-            outbox.c.status.in_(OPEN),
-            outbox.c.next_at <= bindparam("now"),
-            or_(outbox.c.status == "queued", and_(outbox.c.status == "sending", ended)),
-            ~blocked,
-        )
-        .order_by(outbox.c.number)
-        .limit(bindparam("most"))
-        .with_for_update(skip_locked=True)
-    )
-
-
-# Built once: what an SQL expression costs to build is most of what a short transaction costs.
-_CLAIMABLE = _claimable()
-_CLAIM = (
-    update(outbox)
-    .where(outbox.c.number.in_(bindparam("numbers", expanding=True)))
-    .values(status="sending", claimed_by=bindparam("claimer"), claim_until=bindparam("until"))
-)
-_DUE = (
-    select(outbox.c.number)
-    .where(
-        outbox.c.channel.in_(bindparam("channels", expanding=True)),
-        outbox.c.status.in_(OPEN),
-        outbox.c.next_at <= bindparam("now"),
-    )
-    .limit(1)
-)
-_CLAIMERS = (
-    select(outbox.c.claimed_by)
-    .where(outbox.c.status.in_(OPEN), outbox.c.status == "sending", outbox.c.claimed_by.is_not(None))
-    .distinct()
-)
-
-
 @dataclass(frozen=True)
 class Address:
     """Where a reply goes, in a channel's terms."""
@@ -171,6 +113,68 @@ class Reply:
     was_sending: bool
 
 
+# Built once: building a statement costs five times what executing it does.
+_INSERT = outbox.insert()
+_BY_KEY = select(outbox.c.id).where(outbox.c.key == bindparam("of"))
+_AHEAD = outbox.alias("ahead")
+_BLOCKED = (
+    select(_AHEAD.c.number)
+    .where(
+        _AHEAD.c.channel == outbox.c.channel,
+        _AHEAD.c.account == outbox.c.account,
+        _AHEAD.c.conversation == outbox.c.conversation,
+        _AHEAD.c.number < outbox.c.number,
+        _AHEAD.c.status.in_(OPEN),
+    )
+    .exists()
+)
+# What the claimer has in hand itself is under way however long it takes.
+_ENDED = or_(
+    outbox.c.claimed_by.is_(None),
+    and_(outbox.c.claim_until < bindparam("now"), outbox.c.claimed_by != bindparam("claimer")),
+    outbox.c.claimed_by.in_(bindparam("dead", expanding=True)),
+)
+_DUE = (
+    outbox.c.channel.in_(bindparam("channels", expanding=True)),
+    outbox.c.status.in_(OPEN),
+    outbox.c.next_at <= bindparam("now"),
+)
+_CLAIMABLE = (
+    select(outbox)
+    .where(*_DUE, or_(outbox.c.status == "queued", and_(outbox.c.status == "sending", _ENDED)), ~_BLOCKED)
+    .order_by(outbox.c.number)
+    .limit(bindparam("most"))
+    .with_for_update(skip_locked=True)
+)
+_CLAIM = (
+    update(outbox)
+    .where(outbox.c.number.in_(bindparam("numbers", expanding=True)))
+    .values(status="sending", claimed_by=bindparam("claimer"), claim_until=bindparam("until"))
+)
+_ANY_DUE = select(outbox.c.number).where(*_DUE).limit(1)
+_CLAIMERS = (
+    select(outbox.c.claimed_by)
+    .where(outbox.c.status.in_(OPEN), outbox.c.status == "sending", outbox.c.claimed_by.is_not(None))
+    .distinct()
+)
+_CLAIMED = (
+    outbox.c.id == bindparam("of"),
+    outbox.c.status == "sending",
+    outbox.c.claimed_by == bindparam("claimer"),
+)
+_SENT = (
+    update(outbox)
+    .where(*_CLAIMED)
+    .values(
+        status="sent",
+        external_id=bindparam("sent_as"),
+        error=None,
+        possibly_repeated=bindparam("repeated"),
+        settled_at=bindparam("at"),
+    )
+)
+
+
 def queue(
     connection: Connection,
     *,
@@ -182,18 +186,17 @@ def queue(
     content: dict[str, Any],
 ) -> UUID:
     """Queue a reply; the same ``key`` again is the same reply (nothing is inserted)."""
-    there = connection.execute(select(outbox.c.id).where(outbox.c.key == key)).scalar()
+    there = connection.execute(_BY_KEY, {"of": key}).scalar()
     if there is not None:
         return UUID(str(there))
     identifier = uuid4()
-    connection.execute(
-        outbox.insert().values(
-            id=identifier, key=key, principal=principal, turn=turn, inbox=inbox, channel=to.channel,
-            account=to.account, conversation=to.conversation, thread=to.thread,
-            content=to_json(content), status="queued", attempts=0, next_at=0, claim_until=0,
-            possibly_repeated=False, queued_at=now_us(),
-        )
-    )  # fmt: skip
+    row = {
+        "id": identifier, "key": key, "principal": principal, "turn": turn, "inbox": inbox, "channel": to.channel,
+        "account": to.account, "conversation": to.conversation, "thread": to.thread, "content": to_json(content),
+        "status": "queued", "attempts": 0, "next_at": 0, "claim_until": 0, "possibly_repeated": False,
+        "queued_at": now_us(),
+    }  # fmt: skip
+    connection.execute(_INSERT, row)
     return identifier
 
 
@@ -204,13 +207,11 @@ def claim(connection: Connection, channels: list[str], claimer: str, dead: list[
     holds it back, so that order is kept; dead letters hold nothing back.
     """
     now = database_now_us(connection)
-    values = {"channels": channels, "now": now, "claimer": claimer, "dead": dead, "most": limit}
-    rows = connection.execute(_CLAIMABLE, values).all()
+    given = {"channels": channels, "now": now, "claimer": claimer, "dead": dead, "most": limit}
+    rows = connection.execute(_CLAIMABLE, given).all()
     if rows:
-        connection.execute(
-            _CLAIM,
-            {"numbers": [row.number for row in rows], "claimer": claimer, "until": now + CLAIM_SECONDS * 1_000_000},
-        )
+        until = now + CLAIM_SECONDS * 1_000_000
+        connection.execute(_CLAIM, {"numbers": [row.number for row in rows], "claimer": claimer, "until": until})
     return [
         Reply(
             row.id, row.key, row.number, row.principal, row.turn, row.inbox, row.channel, row.account,
@@ -223,10 +224,8 @@ def claim(connection: Connection, channels: list[str], claimer: str, dead: list[
 
 def sent(connection: Connection, reply: UUID, claimer: str, external_id: str | None, *, repeated: bool = False) -> bool:
     """Record that a claimed reply went out; False where the claim had gone."""
-    return _settle(
-        connection, reply, claimer, status="sent", external_id=external_id, error=None, possibly_repeated=repeated,
-        settled_at=now_us(),
-    )  # fmt: skip
+    given = {"of": reply, "claimer": claimer, "sent_as": external_id, "repeated": repeated, "at": now_us()}
+    return connection.execute(_SENT, given).rowcount == 1
 
 
 def renew(connection: Connection, claimer: str) -> None:
@@ -257,8 +256,8 @@ def leave_uncertain(connection: Connection, reply: UUID, claimer: str, error: st
 
 def any_due(connection: Connection, channels: list[str]) -> bool:
     """Whether a round of claiming may find anything: a look that takes no lock."""
-    values = {"channels": channels, "now": database_now_us(connection)}
-    return connection.execute(_DUE, values).first() is not None
+    found = connection.execute(_ANY_DUE, {"channels": channels, "now": database_now_us(connection)}).first()
+    return found is not None
 
 
 def claimers(connection: Connection) -> list[str]:

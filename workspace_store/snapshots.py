@@ -15,7 +15,10 @@ from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import fastcdc.fastcdc_cy as cdc  # type: ignore[import-untyped]
+try:
+    from fastcdc.fastcdc_cy import fastcdc_cy as cut
+except ImportError:  # no wheel for this machine: the same cuts, slower
+    from fastcdc.fastcdc_py import fastcdc_py as cut
 
 from workspace_store import stat_index, trees
 from workspace_store.beneath import Descent, UnsafePath, open_child
@@ -318,7 +321,7 @@ class Capturing:
             last = done >= length or not data
             window = memoryview(rest + data)
             used = 0
-            for chunk in cdc.fastcdc_cy(window, *_CHUNK) if window else ():
+            for chunk in cut(window, *_CHUNK) if window else ():
                 # The end of a window cuts a chunk short: it waits for the next window.
                 if not last and chunk.offset + _CHUNK[2] > len(window):
                     break

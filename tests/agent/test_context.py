@@ -107,6 +107,7 @@ def test_waking_reads_and_gives_the_same_after_3000_turns_as_after_50(sqlite: Da
     assert few < some
     assert abs(many - some) <= some // 100
     assert size(young) < size(middle)
+    # The same but for the digits of the numbers in it.
     assert abs(size(old) - size(middle)) <= size(middle) // 100
 
 

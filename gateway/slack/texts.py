@@ -1,0 +1,50 @@
+"""What people read from the Slack channel: answers, and why it does not work with what to do."""
+
+from __future__ import annotations
+
+WELCOME = "Hello. Tell me what you need; `/help` lists commands."
+PROMPTS = (("What can you do?", "What can you do?"), ("What is going on?", "/status"))
+WORKING = "is working on it…"
+UNINSTALLED = "the app was removed from the workspace; install it again and set the new `slack.bot_token`"
+REVOKED = "the bot's token was revoked; install the app again and set the new `slack.bot_token`"
+NOTHING_ADDRESSED = "Hello. What can I do for you?"
+
+_REFUSED = {
+    "channel_not_found": "the conversation does not exist any more, or the app was removed from it",
+    "not_in_channel": "the app is not a member of the channel; invite it",
+    "is_archived": "the channel is archived",
+    "user_not_found": "the person is not in the workspace any more",
+    "user_is_bot": "bots are not written to",
+    "messages_tab_disabled": "the app's message tab is off; switch on App Home → Messages Tab",
+    "missing_scope": "the app lacks a permission; compare its scopes with deploy/slack-manifest.yaml and reinstall it",
+    "restricted_action": "an admin does not let the app post there",
+}
+_CREDENTIALS = "Slack does not accept `slack.bot_token`; copy it again from OAuth & Permissions and restart"
+
+
+def refused(error: str) -> str:
+    return f"{error}: {_REFUSED[error]}" if error in _REFUSED else f"Slack refused: {error}"
+
+
+def bad_credentials(error: str) -> str:
+    return f"{error}: {_CREDENTIALS}"
+
+
+def bad_app_token(error: str) -> str:
+    return f"{error}: Slack does not accept `slack.app_token`; make one with `connections:write` and restart"
+
+
+def no_installation(team: str) -> str:
+    return f"no `slack.bot_token` for the workspace {team}"
+
+
+def unreachable(reason: str) -> str:
+    return f"Slack cannot be reached: {reason}"
+
+
+def attached(name: str, size: int) -> str:
+    return f"(attached: {name}, {size:,} bytes)" if size else f"(attached: {name})"
+
+
+def transcript(text: str) -> str:
+    return f"Transcript of the voice message:\n{text}"

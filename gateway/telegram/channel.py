@@ -1,0 +1,200 @@
+"""The Telegram channel: updates in by polling or webhook, replies out. Imported only where Telegram is configured."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from typing import Any
+
+import structlog
+import telegram
+from starlette.routing import Route
+from telegram.error import InvalidToken, TelegramError
+from telegram.request import HTTPXRequest
+
+from gateway.changes import Changed, drop
+from gateway.channel import Outcome, Sent
+from gateway.progress import Progress
+from gateway.telegram import polling, texts, webhook
+from gateway.telegram.config import TelegramConfig
+from gateway.telegram.envelopes import NAME
+from gateway.telegram.intake import Accept, Intake, Quarantine
+from gateway.telegram.parsed import MAX_DOWNLOAD_BYTES, Bot
+from gateway.telegram.send import Sender
+from router.commands import COMMANDS
+from router.envelope import Envelope
+from workspace_store.outbox import Reply
+
+log = structlog.get_logger()
+
+RETRY_SECONDS = 5.0
+TYPING_SECONDS = 4.5
+TYPING_MOST_SECONDS = 120.0
+CONNECTIONS = 64
+
+
+async def log_only(update: Mapping[str, Any], why: str) -> None:
+    log.error("set aside", update_id=update.get("update_id"), reason=why)
+
+
+class TelegramChannel:
+    """``start`` before use, ``close`` after; both in the loop that serves ``routes``."""
+
+    name = NAME
+
+    def __init__(
+        self,
+        config: TelegramConfig,
+        accept: Accept,
+        progress: Progress,
+        changed: Changed = drop,
+        quarantine: Quarantine = log_only,
+    ) -> None:
+        self._config = config
+        self._accept = accept
+        self._changed = changed
+        self._quarantine = quarantine
+        self._request = HTTPXRequest(CONNECTIONS, read_timeout=15, write_timeout=15, connect_timeout=5, pool_timeout=10)
+        self._polling_request = HTTPXRequest(1, read_timeout=40, connect_timeout=10)
+        self._bot = telegram.Bot(
+            config.token,
+            base_url=f"{config.api_url.rstrip('/')}/bot",
+            base_file_url=f"{config.api_url.rstrip('/')}/file/bot",
+            request=self._request,
+            get_updates_request=self._polling_request,
+        )
+        self._sender = Sender(self._bot, progress)
+        self._intake: Intake | None = None
+        self._polling: polling.Polling | None = None
+        self._webhook = webhook.Webhook(config.secret, lambda: self._intake)
+        self._wrong = ""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._typing: dict[tuple[str, str], asyncio.Task[None]] = {}
+
+    async def start(self) -> None:
+        """Begin to take updates. Does not wait for Telegram, nor fail without it."""
+        self._spawn(self._run())
+
+    async def close(self) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._request.shutdown()
+        await self._polling_request.shutdown()
+
+    def routes(self) -> list[Route]:
+        """``POST /telegram/webhook``, where a webhook is set up. Its secret header stands for our token."""
+        return [Route(webhook.PATH, self._webhook_endpoint, methods=["POST"])] if self._config.webhook_url else []
+
+    async def _webhook_endpoint(self, request: Any) -> Any:
+        return await self._webhook(request)
+
+    def wrong(self) -> list[str]:
+        """What does not work and what to do, for ``status``; empty: all is well."""
+        return [reason for reason in (self._wrong, self._polling.wrong if self._polling else "") if reason]
+
+    async def send(self, reply: Reply) -> Outcome:
+        """Send a reply; one of unknown fate once more, said to be possibly repeated."""
+        typing = self._typing.pop((reply.conversation, reply.thread), None)
+        if typing is not None:
+            typing.cancel()
+        outcome = await self._sender.send(reply)
+        data = reply.content.get("reply") or {}
+        if isinstance(outcome, Sent) and reply.content.get("decided") and data.get("pressed"):
+            self._spawn(self._take_buttons_away(int(reply.conversation), int(data["pressed"])))
+        return outcome
+
+    async def fetch(self, file: str, most: int = MAX_DOWNLOAD_BYTES) -> bytes:
+        """The content of an attachment ``telegram:ID``. Raises TelegramError; ValueError where it is too large."""
+        found = await self._bot.get_file(file.removeprefix(f"{NAME}:"))
+        if (found.file_size or 0) > most:
+            raise ValueError(f"the file is larger than {most:,} bytes")
+        return bytes(await found.download_as_bytearray())
+
+    async def _run(self) -> None:
+        """Learn who the agent is, say which commands there are, then poll or have updates sent."""
+        me = await self._insist(self._bot.get_me)
+        bot = Bot(me.username or "", me.id)
+        self._intake = Intake(
+            bot, self._accept, self._changed, self._heard, self._pressed, self._quarantine, self._config.business
+        )
+        self._spawn(self._set_commands())
+        if self._config.webhook_url:
+            await self._insist(self._set_webhook)
+            return
+        await self._insist(self._bot.delete_webhook)
+        url = f"{self._bot.base_url}/getUpdates"
+        self._polling = polling.Polling(self._polling_request, url, self._intake)
+        await self._polling.run()
+
+    async def _insist(self, ask: Any) -> Any:
+        """Ask until there is an answer."""
+        while True:
+            try:
+                found = await ask()
+            except InvalidToken:
+                self._wrong = texts.BAD_TOKEN
+            except TelegramError as error:
+                self._wrong = texts.unreachable(error.message)
+            else:
+                self._wrong = ""
+                return found
+            log.error("telegram does not work", reason=self._wrong)
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _set_webhook(self) -> None:
+        allowed = [*polling.ALLOWED, *(polling.BUSINESS if self._config.business else ())]
+        await self._bot.set_webhook(
+            self._config.webhook_url, allowed_updates=allowed, secret_token=self._config.secret, max_connections=40
+        )
+
+    async def _set_commands(self) -> None:
+        commands = [(name, command.summary) for name, command in COMMANDS.items()]
+        try:
+            await self._bot.set_my_commands(commands)
+        except TelegramError as error:
+            log.info("commands are not listed", reason=error.message)
+
+    # Signs of life
+
+    def _heard(self, envelope: Envelope) -> None:
+        key = (envelope.conversation, envelope.thread)
+        if key not in self._typing:
+            self._typing[key] = self._spawn(self._type(key))
+
+    async def _type(self, key: tuple[str, str]) -> None:
+        """Show that an answer is being written; Telegram ends it after 5 s or with the next message."""
+        conversation, thread = key
+        topic = int(thread) if thread else None
+        try:
+            for _ in range(int(TYPING_MOST_SECONDS / TYPING_SECONDS)):
+                await self._bot.send_chat_action(int(conversation), "typing", message_thread_id=topic)
+                await asyncio.sleep(TYPING_SECONDS)
+        except TelegramError as error:
+            log.debug("no typing", reason=error.message)
+        finally:
+            if self._typing.get(key) is asyncio.current_task():
+                del self._typing[key]
+
+    def _pressed(self, query: str) -> None:
+        self._spawn(self._answer_press(query))
+
+    async def _answer_press(self, query: str) -> None:
+        """https://core.telegram.org/bots/api#answercallbackquery: until then the button shows a progress bar."""
+        try:
+            await self._bot.answer_callback_query(query, texts.PRESSED)
+        except TelegramError as error:
+            log.debug("press not answered", reason=error.message)
+
+    async def _take_buttons_away(self, chat: int, message: int) -> None:
+        try:
+            await self._bot.edit_message_reply_markup(chat_id=chat, message_id=message)
+        except TelegramError as error:
+            log.info("buttons stay", reason=error.message)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task

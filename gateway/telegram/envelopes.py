@@ -1,0 +1,85 @@
+"""What was read of an update, in channel-neutral words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gateway.changes import Change
+from gateway.telegram import texts
+from gateway.telegram.parsed import Bot, Parsed
+from identity.users import Claim
+from router.envelope import Attachment, Envelope, clean
+
+NAME = "telegram"
+_ANSWERS = {"approve", "deny", "undo"}
+
+
+def claim(parsed: Parsed, bot: Bot) -> Claim:
+    """Telegram vouches for its ids; who speaks for a group or channel is that group or channel."""
+    return Claim(NAME, str(bot.id), str(parsed.user or ""), clean(parsed.display), "platform")
+
+
+def envelope_of(parsed: Parsed, bot: Bot) -> Envelope:
+    """An update that acts. Forwarded words are context: they are not the sender's own."""
+    text, context = _text(parsed), parsed.context
+    if parsed.forwarded:
+        context = "\n\n".join(filter(None, (text, context)))
+        text = texts.forwarded_from(str(parsed.details.get("forwarded_from") or ""))
+    notes = [texts.too_big(file.name) for file in parsed.files if file.too_big]
+    if not text and parsed.files:
+        notes = [texts.attached(file.name, file.size) for file in parsed.files if not file.too_big] + notes
+    return Envelope(
+        channel=NAME,
+        account=str(bot.id),
+        external_id=parsed.dedupe_key or "",
+        sender=claim(parsed, bot),
+        conversation=str(parsed.channel if parsed.channel is not None else parsed.user),
+        thread=str(parsed.thread or ""),
+        text=clean("\n".join(filter(None, (text, *notes)))),
+        context=clean(context),
+        attachments=tuple(
+            Attachment(clean(file.name), file.content_type, file.size, f"{NAME}:{file.id}")
+            for file in parsed.files
+            if not file.too_big
+        ),
+        sent_at=parsed.sent_at * 1_000_000 if parsed.sent_at else None,
+        reply=_reply(parsed),
+    )
+
+
+def _text(parsed: Parsed) -> str:
+    said = parsed.text or ""
+    if parsed.action in _ANSWERS:
+        return f"/{parsed.action} {str(parsed.details.get('value')).partition(':')[2]}"
+    if parsed.action == "start":
+        # A deep link carries a linking code; without one, people want to know what there is.
+        return f"/link {said.removeprefix('pair_').removeprefix('link_')}" if said else "/help"
+    if parsed.action == "command":
+        return f"/{parsed.details.get('command')} {said}".strip()
+    # A bare mention asks what there is to ask.
+    return said if said or parsed.files or parsed.context else "/help"
+
+
+def _reply(parsed: Parsed) -> dict[str, Any]:
+    found = {
+        "reply_to": parsed.message_id if not parsed.direct and parsed.action not in _ANSWERS else None,
+        "business": parsed.details.get("business_connection_id"),
+        "pressed": parsed.message_id if parsed.action in _ANSWERS else None,
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def change_of(parsed: Parsed, bot: Bot) -> Change:
+    """An edit or a reaction."""
+    edit = parsed.action == "edit"
+    return Change(
+        kind="edit" if edit else "reaction",
+        message=f"{NAME}:{bot.id}:{parsed.channel}:{parsed.message_id}" if edit else "",
+        sender=claim(parsed, bot),
+        conversation=str(parsed.channel),
+        thread=str(parsed.thread or ""),
+        text=clean(parsed.text or ""),
+        emoji=str(parsed.details.get("emoji") or ""),
+        target=str(parsed.details.get("target") or ""),
+        removed=bool(parsed.details.get("removed")),
+    )

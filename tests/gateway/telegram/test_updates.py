@@ -1,0 +1,194 @@
+"""Updates by polling and webhook: recorded once, confirmed only then, joined where they are one message."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from gateway.telegram import polling as polling_module
+from nightporter.testing.book import Book
+from nightporter.testing.telegram import ANN, TelegramServer
+from nightporter.testing.web import Fault, until
+
+from .conftest import SECRET, House, polling
+
+GROUP = {"id": -100, "type": "supergroup", "title": "G"}
+
+
+def photo(number: int) -> list[dict[str, Any]]:
+    return [{"file_id": f"f{number}", "file_unique_id": f"u{number}", "width": 9, "height": 9, "file_size": 10}]
+
+
+async def test_a_message_is_recorded_then_confirmed(at_work: House) -> None:
+    update = at_work.telegram.message("hello")
+    at_work.telegram.say(update)
+    await until(lambda: at_work.telegram.confirmed == update["update_id"], "the update is confirmed")
+    (envelope,) = at_work.book.envelopes.values()
+    assert (envelope.text, envelope.conversation, envelope.thread) == ("hello", "5", "")
+    assert (envelope.sender.account, envelope.sender.external_id, envelope.sender.display) == ("7", "5", "Ann")
+    assert envelope.dedupe_key == f"telegram:7:5:{update['message']['message_id']}"
+
+
+async def test_without_a_database_nothing_is_confirmed(telegram: TelegramServer) -> None:
+    book = Book(down=2)
+    async with polling(telegram, book):
+        update = telegram.message("hello")
+        telegram.say(update)
+        await until(lambda: book.down < 2, "the first try")
+        assert telegram.confirmed < update["update_id"]
+        await until(lambda: telegram.confirmed == update["update_id"], "the update is confirmed")
+    assert book.texts == ["hello"]
+
+
+async def test_after_a_restart_what_was_recorded_is_not_said_twice(telegram: TelegramServer) -> None:
+    book = Book()
+    telegram.say(telegram.message("hello"))
+    async with polling(telegram, book):
+        await until(lambda: book.envelopes, "the message")
+    telegram.confirmed = 0
+    async with polling(telegram, book):
+        await until(lambda: book.accepted == 2, "the redelivery")
+    assert book.texts == ["hello"]
+
+
+async def test_one_update_that_cannot_be_recorded_holds_nothing_up(telegram: TelegramServer) -> None:
+    book = Book()
+
+    async def accept(envelope: Any) -> Any:
+        if envelope.text == "poison":
+            raise ValueError("no")
+        return await Book.accept(book, envelope)
+
+    book.accept = accept  # type: ignore[method-assign]
+    async with polling(telegram, book):
+        telegram.say(telegram.message("poison"), telegram.update(of_the_future={"a": 1}), telegram.message("hello"))
+        await until(lambda: book.texts == ["hello"], "the next message")
+
+
+async def test_an_album_is_one_message_also_when_it_comes_in_two_parts(at_work: House) -> None:
+    telegram = at_work.telegram
+    first = telegram.message(photo=photo(1), media_group_id="m", caption="compare")
+    telegram.say(first)
+    await asyncio.sleep(0.1)
+    telegram.say(telegram.message(photo=photo(2), media_group_id="m"), telegram.message("next"))
+    await until(lambda: len(at_work.book.envelopes) == 2, "two messages")
+    album, after = at_work.book.envelopes.values()
+    assert (album.text, [item.blob for item in album.attachments]) == ("compare", ["telegram:f1", "telegram:f2"])
+    assert after.text == "next"
+
+
+async def test_an_album_in_a_group_is_addressed_by_its_caption(at_work: House) -> None:
+    telegram = at_work.telegram
+    mention = [{"type": "mention", "offset": 0, "length": 11}]
+    captioned = {"caption": "@porter_bot look", "caption_entities": mention}
+    telegram.say(
+        telegram.message(photo=photo(1), media_group_id="m", chat=GROUP, **captioned),
+        telegram.message(photo=photo(2), media_group_id="m", chat=GROUP),
+        telegram.message(photo=photo(3), media_group_id="n", chat=GROUP),
+    )
+    await until(lambda: at_work.book.envelopes, "the album")
+    (album,) = at_work.book.envelopes.values()
+    assert (album.text, len(album.attachments)) == ("look", 2)
+
+
+async def test_a_paste_that_the_client_cut_is_one_message(at_work: House) -> None:
+    telegram = at_work.telegram
+    telegram.say(telegram.message("a" * 4096), telegram.message("b" * 100))
+    await until(lambda: at_work.book.envelopes, "the paste")
+    assert at_work.book.texts == ["a" * 4096 + "\n" + "b" * 100]
+
+
+async def test_a_lone_message_does_not_wait_for_somebody_elses_album(at_work: House) -> None:
+    telegram = at_work.telegram
+    other = {**ANN, "id": 6}
+    album = telegram.message(photo=photo(1), media_group_id="m")
+    telegram.say(album, telegram.message("quick", chat={**other, "type": "private"}, **{"from": other}))
+    await until(lambda: at_work.book.texts == ["quick"], "the quick one first", 2)
+    await until(lambda: len(at_work.book.envelopes) == 2, "the album")
+
+
+async def test_two_pollers_are_explained(at_work: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(polling_module, "CONFLICT_SECONDS", 0.1)
+    conflict = Fault("refuse", status=409, reason="Conflict: terminated by other getUpdates request")
+    at_work.telegram.fail("getUpdates", *[conflict] * 3)
+    at_work.telegram.say(at_work.telegram.message("wake"))
+    await until(lambda: "another program polls" in str(at_work.channel.wrong()), "an explanation")
+    at_work.telegram.say(at_work.telegram.message("still here"))
+    await until(lambda: "still here" in at_work.book.texts, "polling goes on")
+    await until(lambda: at_work.channel.wrong() == [], "all is well again")
+
+
+async def test_polling_survives_errors_and_lost_connections(at_work: House) -> None:
+    telegram = at_work.telegram
+    telegram.fail("getUpdates", Fault("error", status=502), Fault("lose_request"), Fault("rate_limit", seconds=1))
+    telegram.say(telegram.message("a"))
+    await until(lambda: at_work.book.envelopes, "polling runs")
+    telegram.say(telegram.message("hello"))
+    await until(lambda: at_work.book.texts == ["a", "hello"], "the message")
+
+
+async def test_a_wrong_token_is_told(telegram: TelegramServer) -> None:
+    async with polling(telegram, Book(), token="9:wrong") as wrong:
+        await until(lambda: "telegram.token" in str(wrong.channel.wrong()), "the reason")
+
+
+async def test_buttons_edits_and_reactions(at_work: House) -> None:
+    telegram = at_work.telegram
+    asked = {"message_id": 40, "date": 1, "chat": {**ANN, "type": "private"}, "text": "Allow it?"}
+    edited = telegram.message("new words", message_id=30, edit_date=2)
+    reaction = {"chat": {**ANN, "type": "private"}, "user": ANN, "message_id": 41, "date": 1, "old_reaction": []}
+    telegram.say(
+        telegram.pressed("a:ab12", asked),
+        telegram.update(edited_message=edited["message"]),
+        telegram.update(message_reaction={**reaction, "new_reaction": [{"type": "emoji", "emoji": "👍"}]}),
+    )
+    await until(lambda: len(at_work.book.changes) == 2, "two changes")
+    assert at_work.book.texts == ["/approve ab12"]
+    edit, liked = at_work.book.changes
+    assert (edit.kind, edit.message, edit.text) == ("edit", "telegram:7:5:30", "new words")
+    assert (liked.kind, liked.emoji, liked.target) == ("reaction", "👍", "41")
+    await until(lambda: telegram.said("answerCallbackQuery"), "the press is answered")
+
+
+async def test_forwarded_words_are_not_the_senders_own(at_work: House) -> None:
+    origin = {"type": "hidden_user", "sender_user_name": "Ben", "date": 1}
+    at_work.telegram.say(at_work.telegram.message("pay now", forward_origin=origin))
+    await until(lambda: at_work.book.envelopes, "the message")
+    (envelope,) = at_work.book.envelopes.values()
+    assert (envelope.text, envelope.context) == ("(forwarded from Ben)", "pay now")
+
+
+async def test_commands_are_listed_and_typing_is_shown(at_work: House) -> None:
+    telegram = at_work.telegram
+    telegram.say(telegram.message("hello"))
+    await until(lambda: telegram.said("sendChatAction"), "typing")
+    commands = await until(lambda: telegram.said("setMyCommands"), "commands")
+    assert "help" in str(commands[0]["commands"])
+
+
+async def test_the_webhook_answers_only_what_is_recorded(with_webhook: House) -> None:
+    telegram, book, url = with_webhook.telegram, with_webhook.book, with_webhook.url
+    update = telegram.message("hello")
+    book.down = 1
+    assert await telegram.post(url, update, SECRET) == 503
+    assert await telegram.post(url, update, SECRET) == 200
+    assert await telegram.post(url, update, SECRET) == 200
+    assert book.texts == ["hello"]
+    assert telegram.webhook["secret_token"] == SECRET
+
+
+async def test_the_webhook_wants_its_secret(with_webhook: House) -> None:
+    telegram = with_webhook.telegram
+    assert await telegram.post(with_webhook.url, telegram.message("hello"), "guess") == 401
+    assert with_webhook.book.texts == []
+
+
+async def test_an_album_at_the_webhook_is_one_message(with_webhook: House) -> None:
+    telegram, url = with_webhook.telegram, with_webhook.url
+    updates = [telegram.message(photo=photo(number), media_group_id="m") for number in range(3)]
+    statuses = await asyncio.gather(*[telegram.post(url, update, SECRET) for update in reversed(updates)])
+    assert statuses == [200, 200, 200]
+    (album,) = with_webhook.book.envelopes.values()
+    assert [item.blob for item in album.attachments] == ["telegram:f0", "telegram:f1", "telegram:f2"]
