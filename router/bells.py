@@ -46,6 +46,7 @@ class Ringer:
     def __init__(self, connect: Callable[[], redis.Redis]) -> None:
         self._connect = connect
         self._waiting: queue.Queue[Callable[[redis.Redis], object] | None] = queue.Queue(BACKLOG)
+        self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ringer", daemon=True)
         self._thread.start()
 
@@ -63,7 +64,7 @@ class Ringer:
 
     def _run(self) -> None:
         connection: redis.Redis | None = None
-        while (what := self._waiting.get()) is not None:
+        while (what := self._waiting.get()) is not None and not self._closed.is_set():
             try:
                 connection = connection or self._connect()
                 what(connection)
@@ -73,6 +74,7 @@ class Ringer:
                 log.warning("a bell was lost; the sweeper rings it again", reason=str(error))
 
     def close(self) -> None:
+        self._closed.set()
         with contextlib.suppress(queue.Full):
             self._waiting.put_nowait(None)
         self._thread.join(timeout=1)

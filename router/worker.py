@@ -29,6 +29,7 @@ from rq.executions import Execution
 from rq.job import Job
 from rq.utils import now
 from rq.worker import BaseWorker
+from rq.worker_registration import REDIS_WORKER_KEYS
 
 log = structlog.get_logger()
 
@@ -193,7 +194,10 @@ class TurnWorker(BaseWorker):
         except Exception as error:
             # Not one of ours, or damaged. This thread is all there is to read the queue.
             log.exception("a job could not be read", queue=queue.name)
-            self._drop(queue, str(getattr(error, "job_id", "")))
+            if job_id := getattr(error, "job_id", None):
+                self._drop(queue, str(job_id))
+            else:
+                self._closing.wait(RETRY_SECONDS)
             return None
         return found[0] if found else None
 
@@ -277,7 +281,8 @@ class TurnWorker(BaseWorker):
         known: Any = self  # These methods of RQ carry no types.
         while not self._closing.is_set():
             try:
-                if not self.connection.exists(self.key):
+                if not self._is_known():
+                    self.connection.delete(self.key)
                     known.register_birth()
                 if known.pubsub_thread is None or not known.pubsub_thread.is_alive():
                     known.subscribe()
@@ -300,6 +305,11 @@ class TurnWorker(BaseWorker):
                 known.pubsub.unsubscribe()
         except (RedisError, OSError) as error:
             log.debug("this worker could not tell Redis that it ends", reason=str(error))
+
+    def _is_known(self) -> bool:
+        """Whether Redis knows this worker in full: a heartbeat after a flush leaves half of it."""
+        listed = self.connection.sismember(REDIS_WORKER_KEYS, self.key)
+        return bool(listed) and bool(self.connection.hexists(self.key, "birth"))
 
     def handle_payload(self, message: Any) -> None:
         """RQ's stop commands end the turns of the job's principal, as /stop does."""

@@ -78,9 +78,16 @@ async def working(
 
 
 def keys(valkey: Valkey) -> list[str]:
-    """What is left of jobs."""
-    names = [name.decode() for name in valkey.connect().keys("*")]
+    """What is left of jobs, but for when RQ's maintenance first saw one, which it keeps for a day."""
+    names = [name.decode() for name in valkey.connect().keys("*") if b":first_seen:" not in name]
     return [name for name in names if ":job:" in name or "intermediate" in name or name.startswith("rq:queue:")]
+
+
+async def nothing_left(valkey: Valkey) -> None:
+    try:
+        await until(lambda: keys(valkey) == [])
+    except TimeoutError:
+        assert keys(valkey) == []
 
 
 async def test_jobs_of_this_host_and_of_all_are_served_and_leave_nothing_behind(valkey: Valkey) -> None:
@@ -90,7 +97,7 @@ async def test_jobs_of_this_host_and_of_all_are_served_and_leave_nothing_behind(
         for number, principal in enumerate(wanted):
             enqueue(valkey.connect(), principal, HOST if number % 2 else None)
         await turns.until(10)
-        await until(lambda: keys(valkey) == [])
+        await nothing_left(valkey)
     assert sorted(turns.served) == sorted(wanted)
 
 
@@ -132,7 +139,7 @@ async def test_valkey_killed_and_started_again_costs_no_turn(valkey: Valkey) -> 
         await turns.until(2)
         assert (turns.served, turns.cut_off) == ([long, later], [])
         turns.gate.set()
-        await until(lambda: keys(valkey) == [])
+        await nothing_left(valkey)
 
 
 async def test_a_worker_that_starts_before_valkey_serves_when_it_is_there(valkey: Valkey) -> None:
@@ -157,7 +164,7 @@ async def test_rq_sees_the_worker_and_its_long_jobs(valkey: Valkey) -> None:
         assert [known.name for known in Worker.all(connection=connection)] == [worker.name]
         turns.gate.set()
         await until(lambda: StartedJobRegistry(queue=shared).count == 0)
-        await until(lambda: keys(valkey) == [])
+        await nothing_left(valkey)
         assert FailedJobRegistry(queue=shared).count == 0
     assert Worker.all(connection=connection) == []
 
