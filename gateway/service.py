@@ -27,6 +27,7 @@ from gateway.email.smtp_server import EmailServer
 from gateway.health import Health
 from gateway.local.app import Local
 from gateway.local.channel import LocalChannel
+from gateway.local.http_protocol import BoundedHttp
 from gateway.local.stream import Listeners
 from identity.access import Access
 from router.bells import Ringer, news
@@ -40,6 +41,8 @@ log = structlog.get_logger()
 ROLE = "gateway"
 NEWS_RETRY_SECONDS = 0.5
 DRAIN_SECONDS = 1.5
+BACKLOG = 128
+"""Connections that wait to be accepted, which are accepted all at once: descriptors must be left for them."""
 
 
 class _Server(uvicorn.Server):
@@ -91,7 +94,10 @@ async def serve(
     if smtp is not None:
         await mail_server.start(smtp)
     local = Local(inbox, database, token, listeners, Health(database, lives, connect_async))
-    config = uvicorn.Config(local.app(), log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(
+        local.app(), http=BoundedHttp, backlog=BACKLOG, log_config=None, access_log=False, lifespan="off",
+        timeout_graceful_shutdown=1,
+    )  # fmt: skip
     server = _Server(config)
     working = [
         asyncio.create_task(server.serve(sockets=[http])),
