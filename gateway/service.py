@@ -41,7 +41,7 @@ log = structlog.get_logger()
 ROLE = "gateway"
 NEWS_RETRY_SECONDS = 0.5
 DRAIN_SECONDS = 1.5
-BACKLOG = 128
+BACKLOG = 400
 """Connections that wait to be accepted, which are accepted all at once: descriptors must be left for them."""
 
 

@@ -22,7 +22,7 @@ class BoundedHttp(HttpToolsProtocol):
     head_seconds = 10.0
     body_seconds = 60.0
     """From the end of the head to the end of the body."""
-    max_connections = 500
+    max_connections = 400
 
     _timer: asyncio.TimerHandle | None = None
     _in_head = False
