@@ -45,6 +45,8 @@ class Delivery:
     """Channels for which sending is nothing but recording: done in the transaction that claims."""
     bell: asyncio.Event = field(default_factory=asyncio.Event)
     _news: bool = False
+    _closing: bool = False
+    _run: asyncio.Task[object] | None = None
     _sending: set[asyncio.Task[None]] = field(default_factory=set)
     _renewed: float = 0.0
 
@@ -54,8 +56,9 @@ class Delivery:
         self.bell.set()
 
     async def run(self) -> None:
-        """Deliver until cancelled."""
-        while True:
+        """Deliver until ``drain``."""
+        self._run = asyncio.current_task()
+        while not self._closing:
             self.bell.clear()
             for reply in await self._claimed():
                 task = asyncio.create_task(self._deliver(reply))
@@ -67,11 +70,18 @@ class Delivery:
                     await self.bell.wait()
 
     async def drain(self, seconds: float) -> None:
-        """Let what is being sent finish; what does not is settled by whoever claims it next."""
-        if self._sending:
-            _, late = await asyncio.wait(self._sending, timeout=seconds)
-            for task in late:
-                task.cancel()
+        """Claim no more, and let what is being sent finish; what does not is settled by whoever claims it next."""
+        self._closing = True
+        self.bell.set()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                # A claim that is under way becomes a task first: it must not be left behind as if it had been sent.
+                while self._run is not None and not self._run.done():
+                    await asyncio.wait({self._run})
+                while self._sending:
+                    await asyncio.wait(set(self._sending))
+        for task in list(self._sending):
+            task.cancel()
 
     async def _claimed(self) -> list[Reply]:
         try:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
+import structlog
 from starlette.routing import BaseRoute
 
 from gateway.channel import Channel
@@ -13,7 +16,10 @@ from gateway.progress import OutboxProgress
 from gateway.settings import SlackSettings, TelegramSettings
 from router.envelope import Envelope
 from router.inbox import Accepted
+from workspace_store.blobs import DirectoryBlobs
 from workspace_store.database import Database
+
+log = structlog.get_logger()
 
 Accept = Callable[[Envelope], Awaitable[Accepted | None]]
 
@@ -42,7 +48,22 @@ class PlatformSettings:
     telegram: TelegramSettings
 
 
-def configured(settings: PlatformSettings, accept: Accept, database: Database, claimer: str) -> list[Platform]:
+@dataclass(frozen=True)
+class KeepAside:
+    """Keeps what cannot be recorded as a blob in quarantine, so that one delivery never blocks what follows it."""
+
+    blobs: DirectoryBlobs
+    source: str
+
+    async def __call__(self, delivery: Mapping[str, Any], why: str) -> None:
+        body = json.dumps({"why": why, "delivery": delivery}, default=str).encode("utf-8", "replace")
+        blob = await asyncio.to_thread(self.blobs.quarantine, self.source, body)
+        log.error("a delivery could not be recorded and was kept aside", channel=self.source, why=why, blob=blob)
+
+
+def configured(
+    settings: PlatformSettings, accept: Accept, database: Database, claimer: str, blobs: DirectoryBlobs
+) -> list[Platform]:
     """The platforms whose tokens are set."""
     progress = OutboxProgress(database, claimer)
     found: list[Platform] = []
@@ -53,12 +74,13 @@ def configured(settings: PlatformSettings, accept: Accept, database: Database, c
 
         slack = settings.slack
         config = SlackConfig(slack.bot_token, slack.app_token, slack.signing_secret, slack.api_url)
-        found.append(SlackChannel(config, accept, progress, answered_in(database)))
+        aside = KeepAside(blobs, "slack")
+        found.append(SlackChannel(config, accept, progress, answered_in(database), quarantine=aside))
     if settings.telegram.token:
         from gateway.telegram.channel import TelegramChannel
         from gateway.telegram.config import TelegramConfig
 
         bot = settings.telegram
         telegram = TelegramConfig(bot.token, bot.api_url, bot.webhook_url, bot.webhook_secret)
-        found.append(TelegramChannel(telegram, accept, progress))
+        found.append(TelegramChannel(telegram, accept, progress, quarantine=KeepAside(blobs, "telegram")))
     return found

@@ -27,12 +27,14 @@ from gateway.email.smtp_server import EmailServer
 from gateway.health import Health
 from gateway.local.app import Local
 from gateway.local.channel import LocalChannel
+from gateway.local.http_protocol import BoundedHttp
 from gateway.local.stream import Listeners
 from gateway.platforms import PlatformSettings, configured
 from identity.access import Access
 from router.bells import Ringer, news
 from router.inbox import Accepted, Inbox
 from workspace_store import liveness
+from workspace_store.blobs import DirectoryBlobs
 from workspace_store.database import Database
 from workspace_store.liveness import Life
 
@@ -41,6 +43,8 @@ log = structlog.get_logger()
 ROLE = "gateway"
 NEWS_RETRY_SECONDS = 0.5
 DRAIN_SECONDS = 1.5
+BACKLOG = 400
+"""Connections that wait to be accepted, which are accepted all at once: descriptors must be left for them."""
 
 
 class _Server(uvicorn.Server):
@@ -92,14 +96,17 @@ async def serve(
     mail_server = EmailServer(email, mail.received, token=token)
     if smtp is not None:
         await mail_server.start(smtp)
-    outside = configured(platforms, inbox.accept, database, life.id)
+    outside = configured(platforms, inbox.accept, database, life.id, DirectoryBlobs(home / "blobs"))
     for platform in outside:
         await platform.start()
         channels[platform.name] = platform
     health = Health(database, lives, connect_async, lambda: [word for platform in outside for word in platform.wrong()])
     local = Local(inbox, database, token, listeners, health)
     app = local.app([route for platform in outside for route in platform.routes()])
-    config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(
+        app, http=BoundedHttp, backlog=BACKLOG, log_config=None, access_log=False, lifespan="off",
+        timeout_graceful_shutdown=1,
+    )  # fmt: skip
     server = _Server(config)
     working = [
         asyncio.create_task(server.serve(sockets=[http])),
@@ -107,7 +114,7 @@ async def serve(
         asyncio.create_task(_hear(connect_async, delivery, listeners)),
     ]
     ready()
-    await stopping.wait()
+    await liveness.until(stopping, working)
     server.should_exit = True
     await mail_server.close(grace=DRAIN_SECONDS)
     await delivery.drain(DRAIN_SECONDS)
@@ -138,6 +145,8 @@ async def _hear(connect: Callable[[], redis.asyncio.Redis], delivery: Delivery, 
                 _tell(principal, told, delivery, listeners)
         except (RedisError, OSError) as error:
             log.debug("no news without Redis", reason=str(error))
+        except ValueError as error:
+            log.warning("news that are none of ours", reason=str(error))
         await asyncio.sleep(NEWS_RETRY_SECONDS)
 
 

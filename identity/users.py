@@ -160,11 +160,14 @@ def find(connection: Connection, name: str) -> User | None:
         wanted = UUID(name)
     except ValueError:
         channel, _, external = name.rpartition(":")
+        account, _, external = external.rpartition("/") if channel == "slack" else ("", "", external)
         query = (
             select(user_account)
             .join(identity, identity.c.user == user_account.c.id)
             .where(identity.c.channel == (channel or "local"), identity.c.external_id == external)
         )
+        if account:
+            query = query.where(identity.c.account == account)
     else:
         query = select(user_account).where(user_account.c.id == wanted)
     row = connection.execute(query.limit(1)).one_or_none()

@@ -19,18 +19,21 @@ from sqlalchemy import Connection
 
 from router.envelope import Envelope
 from sandbox_runner import texts
+from sandbox_runner.sandboxes import ManagerAway
 from sandbox_runner.turn import TurnRunner
 from workspace_store import inbox, journal, liveness, outbox, principal
 from workspace_store.database import Database, DatabaseUnavailable
 from workspace_store.inbox import Row
 from workspace_store.journal import Event
 from workspace_store.outbox import Address
-from workspace_store.principal import Lease, Owner, StaleLease
+from workspace_store.principal import Lease, Owner, StaleLease, StaleTenancy
 
 log = structlog.get_logger()
 
 SUSPECT_CRASHES = 2
 POISON_CRASHES = 3
+# What keeps a turn from going on and is none of its own doing: nothing is lost, and nothing counted against it.
+NOT_NOW = (DatabaseUnavailable, ManagerAway, StaleTenancy)
 RETRY_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0)
 
 
@@ -88,19 +91,27 @@ class Runner:
     gate: AloneGate = field(default_factory=AloneGate)
     held: set[UUID] = field(default_factory=set)
     """Principals whose lease is in hand."""
+    rung_again: set[UUID] = field(default_factory=set)
+    """Those of them for whom a bell rang meanwhile."""
 
     async def serve(self, owner: UUID) -> None:
         """Drain a principal's inbox; returns at once where it is being drained, here or by another runner."""
         if owner in self.held:
+            # The lease may have been given back already, with this message behind it: look again at the end.
+            self.rung_again.add(owner)
             return
         # From before the lease is asked for: a second bell at the same moment would take it over from the first.
         self.held.add(owner)
         try:
             await self._serve(owner)
+            while owner in self.rung_again:
+                self.rung_again.discard(owner)
+                await self._serve(owner)
         except StaleLease as error:
             log.warning("lease lost", reason=str(error))
         finally:
             self.held.discard(owner)
+            self.rung_again.discard(owner)
 
     async def _serve(self, owner: UUID) -> None:
         for pause in (*RETRY_SECONDS, None):
@@ -109,8 +120,8 @@ class Runner:
                 if taken is not None:
                     await self._drain(*taken)
                 return
-            except DatabaseUnavailable as error:
-                log.warning("the database is not there", principal=str(owner), reason=str(error))
+            except NOT_NOW as error:
+                log.warning("not now; trying again", principal=str(owner), reason=str(error))
                 if pause is None:
                     return
                 await asyncio.sleep(pause)
@@ -123,7 +134,7 @@ class Runner:
             lease = principal.take(connection, owner, self.id, seen)
             if lease is None:
                 return None
-            if seen.owner not in (None, self.id):
+            if seen.owner is not None and seen.owner.startswith("runner-") and seen.owner != self.id:
                 inbox.count_crash(connection, owner)
             return lease, _next(connection, owner)
 
@@ -161,7 +172,7 @@ class Runner:
         async with self.gate.enter(alone=suspect):
             try:
                 return await self.turns.run(lease, row, alone=suspect)
-            except (StaleLease, DatabaseUnavailable):
+            except (StaleLease, *NOT_NOW):
                 raise
             except Exception:
                 log.exception("a turn raised", principal=str(row.principal), message=str(row.id))

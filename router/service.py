@@ -18,7 +18,7 @@ from router.sweeper import Sweeper
 from router.worker import TurnWorker
 from sandbox_runner.sandboxes import Sandboxes, socket_path
 from sandbox_runner.turn import Assignment, TurnRunner
-from workspace_store import principal
+from workspace_store import liveness, principal
 from workspace_store.blobs import DirectoryBlobs
 from workspace_store.database import Database
 from workspace_store.inbox import Row
@@ -63,7 +63,7 @@ async def serve(
         loop.add_signal_handler(number, worker.close)
     sweeping = asyncio.create_task(sweeper.run())
     ready()
-    await worker.run()
+    await liveness.until(worker.closed, [asyncio.create_task(worker.run()), sweeping])
     sweeping.cancel()
     await worker.drain(DRAIN_SECONDS)
     sandboxes.close()

@@ -91,7 +91,7 @@ class TurnWorker(BaseWorker):
         self._shown: dict[str, _Shown] = {}
         self._running: set[asyncio.Task[None]] = set()
         self._closing = threading.Event()
-        self._closed = asyncio.Event()
+        self.closed = asyncio.Event()
         self.log = logging.getLogger("rq.worker")
         self.log.setLevel(logging.WARNING)
 
@@ -107,14 +107,14 @@ class TurnWorker(BaseWorker):
         threads = [*readers, threading.Thread(target=self._keep_known, daemon=True)]
         for thread in threads:
             thread.start()
-        await self._closed.wait()
+        await self.closed.wait()
         threading.Thread(target=self._unblock, args=(readers,), daemon=True).start()
         await asyncio.to_thread(_join, threads, END_SECONDS)
 
     def close(self) -> None:
         """Take no more jobs; called on the loop."""
         self._closing.set()
-        self._closed.set()
+        self.closed.set()
 
     def serve_here(self, principal: UUID) -> bool:
         """Serve a principal without a job, if a slot is free; called on the loop."""
@@ -264,6 +264,9 @@ class TurnWorker(BaseWorker):
         except (RedisError, OSError) as error:
             # The job's own time to live, or maintenance, removes it.
             log.debug("a job is not forgotten", reason=str(error))
+        finally:
+            if shown.execution is not None:
+                self.executions.pop(shown.execution.id, None)
 
     def _drop(self, queue: Queue, job_id: str) -> None:
         """Remove a job that nobody can serve."""

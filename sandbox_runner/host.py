@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 from uuid import UUID
 
 from sqlalchemy import Connection
 
-from agent.sandbox import BackgroundTask, CommandResult, OutputListener, Sandbox, SandboxError, SandboxLost, WakeReport
+from agent.sandbox import (
+    BackgroundTask,
+    CommandResult,
+    OutputListener,
+    Sandbox,
+    SandboxError,
+    SandboxLost,
+    SandboxUnavailable,
+    WakeReport,
+)
 from sandbox_runner import texts
 from sandbox_runner.published import Snapshot
 from sandbox_runner.sandboxes import LentSandbox, Look
@@ -72,7 +81,11 @@ class TurnSandbox:
 
     async def wake(self) -> WakeReport:
         if self._report is None:
-            self._report, self.live_id = await self._lent.wake()
+            try:
+                self._report, self.live_id = await self._lent.wake()
+            except SandboxLost as error:
+                # Nothing has run yet: no command is uncertain because of it.
+                raise SandboxUnavailable(str(error)) from error
             if self._report.fresh:
                 self._notes = self._report.notes
                 body = {
@@ -82,6 +95,15 @@ class TurnSandbox:
                 }
                 self._events.append(Event("sandbox.woken", body))
         return self._report
+
+    async def _awake(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask the sandbox that is awake; one that was lost is told of by the next call, which wakes a new one."""
+        await self.wake()
+        try:
+            return await ask()
+        except SandboxLost:
+            self._report = None
+            raise
 
     async def run(
         self,
@@ -93,39 +115,30 @@ class TurnSandbox:
         background: bool = False,
         on_output: OutputListener | None = None,
     ) -> CommandResult:
-        await self.wake()
-        try:
-            return await self._lent.run(
+        return await self._awake(
+            lambda: self._lent.run(
                 call_id, command, terminal=terminal, timeout=timeout, background=background, on_output=on_output
             )
-        except SandboxLost:
-            # The next call wakes a new one and tells what could not be restored into it.
-            self._report = None
-            raise
+        )
 
     async def result(self, call_id: str) -> CommandResult | None:
-        await self.wake()
-        return await self._lent.result(call_id)
+        return await self._awake(lambda: self._lent.result(call_id))
 
     async def interrupt(self, terminal: str = "main") -> None:
         if self._report is not None:
             await self._lent.interrupt(terminal)
 
     async def tasks(self) -> list[BackgroundTask]:
-        await self.wake()
-        return await self._lent.tasks()
+        return await self._awake(self._lent.tasks)
 
     async def task_output(self, task: int, tail_bytes: int = 8192) -> str:
-        await self.wake()
-        return await self._lent.task_output(task, tail_bytes)
+        return await self._awake(lambda: self._lent.task_output(task, tail_bytes))
 
     async def stop_task(self, task: int) -> BackgroundTask:
-        await self.wake()
-        return await self._lent.stop_task(task)
+        return await self._awake(lambda: self._lent.stop_task(task))
 
     async def capture(self) -> str | None:
-        await self.wake()
-        return await self._lent.capture()
+        return await self._awake(self._lent.capture)
 
     # What the turn itself needs
 
@@ -139,6 +152,6 @@ class TurnSandbox:
     async def what_changed(self) -> str:
         """What is known of a tool that was cut off: the files changed since the last checkpoint."""
         try:
-            return texts.files_changed(await self._lent.changed_files())
+            return texts.files_changed(*await self._lent.changed_files())
         except SandboxError as error:
             return f"What changed could not be read ({error})."

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -41,6 +42,12 @@ MARGIN_SECONDS = 2.0
 ANSWER_SECONDS = 30.0
 """How long beyond a command's own timeout the guest may take to answer before its sandbox is killed."""
 TASK_GRACE_SECONDS = 1.0
+FILES_NAMED = 10
+
+
+def boottime() -> float:
+    """Seconds since the host was booted, its sleep included."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 @dataclass
@@ -141,15 +148,16 @@ class Manager:
 
         return await asyncio.to_thread(read)
 
-    async def changed_files(self, owner: UUID, holder: object) -> list[str]:
-        """Files that differ from the last committed generation."""
+    async def changed_files(self, owner: UUID, holder: object) -> tuple[list[str], int]:
+        """The first few files that differ from the last committed generation, and how many there are."""
         async with self._lock(owner):
             seat = await self._seat(owner, holder)
             parent = await self._generation(owner)
             await self._publish(seat, parent, None, "")
             changes = await asyncio.to_thread(seat.volume.diff, parent, parent + 1)
         names = [str(change.path) for change in changes if not change.is_directory]
-        return [name for name in names if not name.startswith("home/.nightporter/")]
+        names = [name for name in names if not name.startswith("home/.nightporter/")]
+        return names[:FILES_NAMED], len(names)
 
     async def snapshot(self, owner: UUID, holder: object, turn: UUID, note: str) -> Snapshot:
         """Serialize process state and publish the next generation, for the turn to commit."""
@@ -177,9 +185,15 @@ class Manager:
 
     async def let_go(self, holder: object) -> None:
         """A runner's connection has ended: what it held is idle."""
-        for owner, seat in list(self._seats.items()):
-            if holder in seat.holders:
+        held = [owner for owner, seat in self._seats.items() if holder in seat.holders]
+        for owner in held:
+            self._seats[owner].holders.discard(holder)
+        for owner in held:
+            try:
                 await self.give_back(owner, holder)
+            except DatabaseUnavailable as error:
+                # It sleeps as an idle one does, once the database is back.
+                log.warning("could not give a volume back", principal=str(owner), reason=str(error))
 
     # Seats
 
@@ -233,10 +247,12 @@ class Manager:
             await self._dismantle(seat)
 
     async def _dismantle(self, seat: Seat) -> None:
-        awake, seat.awake = seat.awake, None
+        """End a sandbox. Raises SandboxError where it would not end: then its volume must not be given to another."""
+        awake = seat.awake
         if awake is not None:
             await awake.guest.close()
             await awake.running.stop()
+            seat.awake = None
             await asyncio.gather(awake.ended, return_exceptions=True)
 
     async def _leave(self, seat: Seat) -> None:
@@ -248,49 +264,95 @@ class Manager:
         return held.generation
 
     async def _publish(self, seat: Seat, parent: int, turn: UUID | None, note: str) -> Generation:
+        """A generation of the volume; what runs meanwhile is frozen, or the generation marked ``moving``."""
         name = turn.hex if turn else None
-        return await asyncio.to_thread(seat.volume.snapshot, parent, turn=name, note=note)
+        busy = seat.awake is not None and await self._has_tasks(seat.awake)
+        frozen = busy and seat.awake is not None and await seat.awake.running.freeze()
+        try:
+            moving = busy and not frozen
+            return await asyncio.to_thread(seat.volume.snapshot, parent, turn=name, note=note, moving=moving)
+        finally:
+            if frozen and seat.awake is not None:
+                await seat.awake.running.thaw()
+
+    @staticmethod
+    async def _has_tasks(awake: Awake) -> bool:
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return any(task.state == "running" for task in await awake.guest.tasks())
+        except (SandboxError, TimeoutError):
+            return True
 
     # Sleep
 
     async def keep(self) -> None:
         """Put idle sandboxes to sleep and keep tenancies, until cancelled."""
-        renewed = asyncio.get_running_loop().time()
-        while True:
-            await asyncio.sleep(IDLE_POLL_SECONDS)
-            now = asyncio.get_running_loop().time()
-            idle = [
-                owner
-                for owner, seat in self._seats.items()
-                if not seat.holders and now - seat.idle_since >= self.idle_seconds
-            ]
-            for owner in idle:
-                await self._sleep_safely(owner)
-            if not self.database.is_sqlite and now - renewed >= RENEW_SECONDS:
-                renewed = await self._renew(renewed, now)
-
-    async def _renew(self, renewed: float, now: float) -> float:
-        """Keep the tenancies; a sandbox whose tenancy is gone or cannot be kept is killed before another may start."""
+        renewing = asyncio.create_task(self._keep_tenancies())
+        sleeping: dict[UUID, asyncio.Task[None]] = {}
         try:
-            async with asyncio.timeout(LEASE_SECONDS - MARGIN_SECONDS - RENEW_SECONDS):
-                held = await self.seating.renew()
-        except (DatabaseUnavailable, TimeoutError):
-            if now - renewed < LEASE_SECONDS - MARGIN_SECONDS:
-                return renewed
-            held = set()
+            while True:
+                await asyncio.sleep(IDLE_POLL_SECONDS)
+                await self._release_safely()
+                sleeping = {owner: task for owner, task in sleeping.items() if not task.done()}
+                for owner in self._idle():
+                    if owner not in sleeping:
+                        sleeping[owner] = asyncio.create_task(self._sleep_safely(owner))
+        finally:
+            renewing.cancel()
+
+    async def _release_safely(self) -> None:
+        try:
+            await self.release_what_is_not_seated()
+        except DatabaseUnavailable as error:
+            log.warning("could not look for leases left behind", reason=str(error))
+        except Exception:
+            log.exception("could not look for leases left behind")
+
+    def _idle(self) -> list[UUID]:
+        now = asyncio.get_running_loop().time()
+        return [
+            owner
+            for owner, seat in self._seats.items()
+            if not seat.holders and now - seat.idle_since >= self.idle_seconds
+        ]
+
+    async def _keep_tenancies(self) -> None:
+        """Renew in one statement; with SQLite the manager's lock alone counts, and there is nothing to renew."""
+        renewed = boottime()
+        while not self.database.is_sqlite:
+            await asyncio.sleep(RENEW_SECONDS)
+            try:
+                async with asyncio.timeout(RENEW_SECONDS):
+                    held = await self.seating.renew()
+                renewed = boottime()
+            except (DatabaseUnavailable, TimeoutError):
+                if boottime() - renewed < LEASE_SECONDS - MARGIN_SECONDS - RENEW_SECONDS:
+                    continue
+                # Before others may take it: the next try would end after the tenancy has.
+                held = set()
+            except Exception:
+                log.exception("could not renew tenancies")
+                continue
+            await self._kill_all_but(held)
+
+    async def _kill_all_but(self, held: set[UUID]) -> None:
+        """Kill the sandboxes whose tenancy is gone."""
         for owner, seat in list(self._seats.items()):
-            if owner not in held:
-                log.warning("tenancy lost; killing the sandbox", principal=str(owner))
+            if owner in held:
+                continue
+            log.warning("tenancy lost; killing the sandbox", principal=str(owner))
+            with contextlib.suppress(SandboxError):
                 await self._kill(seat)
-                self._seats.pop(owner, None)
-                seat.volume.close()
-        return now
+            self._seats.pop(owner, None)
+            seat.volume.close()
 
     async def _sleep_safely(self, owner: UUID) -> None:
         try:
             await self.sleep(owner)
         except (DatabaseUnavailable, StaleLease, StaleTenancy, SandboxError, VolumeError, OSError) as error:
             log.warning("could not put a sandbox to sleep", principal=str(owner), reason=str(error))
+        except Exception:
+            log.exception("could not put a sandbox to sleep", principal=str(owner))
 
     async def sleep(self, owner: UUID) -> bool:
         """Capture, commit a generation, dismantle and give the volume back; False: a turn runs, nothing was done."""
@@ -304,8 +366,11 @@ class Manager:
             try:
                 await self._sleep(seat, lease)
             finally:
-                await self._release(lease)
-                await self._leave(seat)
+                try:
+                    await self._release(lease)
+                finally:
+                    if seat.awake is None:
+                        await self._leave(seat)
         if await self.database.read(partial(principal.waiting, identifier=owner)):
             self.ring(owner)
         return True
@@ -315,12 +380,26 @@ class Manager:
 
         def transaction(connection: Connection) -> Lease | None:
             seen = principal.look(connection, owner)
-            # What a dead runner holds is a turn that another runner takes up: not idle.
-            if seen is None or seen.owner is not None:
+            # What a dead runner holds is a turn that another runner takes up: not idle. Our own is one that could not
+            # be given back.
+            if seen is None or seen.owner not in (None, host):
                 return None
             return principal.take(connection, owner, host, seen)
 
         return await self.database.write(transaction)
+
+    async def release_what_is_not_seated(self) -> None:
+        """Give back leases of this manager that a failed sleep has left behind: nobody else may take them."""
+        host = self.seating.host
+
+        def transaction(connection: Connection) -> list[UUID]:
+            left = [owner for owner in principal.owned_by(connection, host) if owner not in self._seats]
+            principal.abandon_all(connection, host, left)
+            return left
+
+        if await self.database.read(lambda connection: principal.owned_by(connection, host)):
+            for owner in await self.database.write(transaction):
+                self.ring(owner)
 
     async def _release(self, lease: Lease) -> None:
         await self.database.write(partial(principal.abandon, lease=lease))
@@ -357,8 +436,8 @@ class Manager:
             await asyncio.wait(sleeping, timeout=seconds)
         for seat in list(self._seats.values()):
             # A turn was cut off in it: what its guest has published stands, the turn goes on elsewhere.
-            await self._kill(seat)
-            with contextlib.suppress(DatabaseUnavailable):
+            with contextlib.suppress(DatabaseUnavailable, SandboxError):
+                await self._kill(seat)
                 await self._leave(seat)
         await self.backend.close()
 

@@ -18,7 +18,7 @@ import structlog
 
 from agent.sandbox import SandboxError, SandboxLost, SandboxUnavailable
 from sandbox_runner.manager import Manager
-from sandbox_runner.sandboxes import FRAME_LIMIT, short_path
+from sandbox_runner.sandboxes import FRAME_LIMIT, encode, short_path
 from workspace_store.database import DatabaseUnavailable
 from workspace_store.packs import VolumeError
 from workspace_store.principal import StaleTenancy
@@ -45,8 +45,10 @@ async def _serve(manager: Manager, reader: asyncio.StreamReader, writer: asyncio
     running: set[asyncio.Task[None]] = set()
 
     def send(frame: Mapping[str, Any]) -> None:
-        if not writer.is_closing():
-            writer.write(json.dumps(frame).encode() + b"\n")
+        if writer.is_closing():
+            return
+        too_long = {"id": frame["id"], "error": "refused", "message": "the answer is too long to be told"}
+        writer.write(encode(frame) or encode(too_long) or b"")
 
     try:
         while line := await reader.readline():
@@ -128,7 +130,8 @@ async def _look(manager: Manager, connection: object, owner: UUID, given: dict[s
 
 
 async def _changed_files(manager: Manager, connection: object, owner: UUID, given: dict[str, Any], tell: Any) -> Any:
-    return await manager.changed_files(owner, connection)
+    first, count = await manager.changed_files(owner, connection)
+    return {"first": first, "count": count}
 
 
 async def _snapshot(manager: Manager, connection: object, owner: UUID, given: dict[str, Any], tell: Any) -> Any:

@@ -21,6 +21,7 @@ from sandbox_runner.sandboxes import socket_path
 from sandbox_runner.seats import Seating
 from sandbox_runner.settings import SandboxSettings
 from sandbox_runner.uids import HostUids
+from workspace_store import liveness
 from workspace_store.database import Database
 from workspace_store.liveness import Life
 from workspace_store.volumes import Volumes
@@ -66,7 +67,7 @@ async def serve(
     server = await listen(manager, socket_path(home, host))
     keeping = asyncio.create_task(manager.keep())
     ready()
-    await stopping.wait()
+    await liveness.until(stopping, [keeping])
     server.close()
     keeping.cancel()
     await manager.close(SLEEP_SECONDS)

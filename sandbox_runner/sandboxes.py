@@ -30,6 +30,7 @@ from sandbox_runner.published import Snapshot
 from workspace_store.principal import Tenancy
 
 FRAME_LIMIT = 8 << 20
+"""All principals share a connection: a frame that does not fit must never be written."""
 RECONNECT_SECONDS = 10.0
 RECONNECT_PAUSE = 0.05
 
@@ -62,8 +63,18 @@ def short_path(path: Path) -> Any:
         os.close(directory)
 
 
+def encode(frame: Mapping[str, Any]) -> bytes | None:
+    """A frame as a line; None where it is longer than its reader would take."""
+    line = json.dumps(frame, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+    return line if len(line) < FRAME_LIMIT else None
+
+
 class _ConnectionLost(Exception):
     pass
+
+
+class ManagerAway(SandboxUnavailable):
+    """The sandbox manager cannot be reached now; what was asked can be asked again."""
 
 
 class _Connection:
@@ -81,13 +92,15 @@ class _Connection:
         if self.closed:
             raise _ConnectionLost
         number = next(self._numbers)
+        frame = encode({"id": number, "op": op, **arguments})
+        if frame is None:
+            raise SandboxError("the command is too long; put it into a file")
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[number] = future
         if on_output:
             self._listeners[number] = on_output
-        frame = json.dumps({"id": number, "op": op, **arguments}).encode()
         try:
-            self._writer.write(frame + b"\n")
+            self._writer.write(frame)
             await self._writer.drain()
             return await future
         except ConnectionError as error:
@@ -166,7 +179,7 @@ class Sandboxes:
         try:
             return await (await self._connected()).ask(op, on_output, arguments)
         except _ConnectionLost as error:
-            raise SandboxUnavailable("the sandbox manager ended twice while it was asked; try again") from error
+            raise ManagerAway("the sandbox manager ended twice while it was asked; try again") from error
 
     async def _connected(self) -> _Connection:
         async with self._connecting:
@@ -183,7 +196,7 @@ class Sandboxes:
                     reader, writer = await asyncio.open_unix_connection(name, limit=FRAME_LIMIT)
             except OSError as error:
                 if asyncio.get_running_loop().time() > deadline:
-                    raise SandboxUnavailable("the sandbox manager of this host is not running") from error
+                    raise ManagerAway("the sandbox manager of this host is not running") from error
                 await asyncio.sleep(RECONNECT_PAUSE)
             else:
                 return _Connection(reader, writer)
@@ -250,8 +263,10 @@ class LentSandbox:
     async def look(self) -> Look:
         return Look(**await self._ask("look"))
 
-    async def changed_files(self) -> list[str]:
-        return [str(path) for path in await self._ask("changed_files")]
+    async def changed_files(self) -> tuple[list[str], int]:
+        """The first few files that differ from the last checkpoint, and how many there are."""
+        found = await self._ask("changed_files")
+        return [str(path) for path in found["first"]], int(found["count"])
 
     async def snapshot(self, turn: UUID, note: str) -> Snapshot:
         found = await self._ask("snapshot", turn=turn.hex, note=note)

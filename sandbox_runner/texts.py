@@ -25,17 +25,11 @@ def sandbox_lost() -> str:
     return "The sandbox it ran in is gone."
 
 
-def sandbox_never_started() -> str:
-    return "It had not reached the sandbox that is awake now."
-
-
-def files_changed(paths: list[str]) -> str:
-    listed = ", ".join(paths[:10]) + (f" and {len(paths) - 10} more" if len(paths) > 10 else "")
-    return (
-        f"Files changed since the last checkpoint: {listed}."
-        if paths
-        else "No files changed since the last checkpoint."
-    )
+def files_changed(first: list[str], count: int) -> str:
+    if not count:
+        return "No files changed since the last checkpoint."
+    more = f" and {count - len(first)} more" if count > len(first) else ""
+    return f"Files changed since the last checkpoint: {', '.join(first)}{more}."
 
 
 def rolled_back(command: str) -> str:
@@ -79,3 +73,11 @@ def volume_behind(there: int, expected: int) -> str:
         f"the volume is at generation {there} and the database at {expected}: they are of different times. "
         "Restore database and volumes of the same time."
     )
+
+
+def not_saved(reason: str) -> str:
+    return f"(Your files are there; a generation of them could not be saved this time: {reason})"
+
+
+def would_not_end(reason: str) -> str:
+    return f"the sandbox before this one has not ended, so your workspace is not touched: {reason}"

@@ -25,7 +25,7 @@ from agent.trajectory import Said, fit, preview
 from sandbox_runner import resume, texts
 from sandbox_runner.host import TurnSandbox
 from sandbox_runner.published import Snapshot, write_checkpoint
-from sandbox_runner.sandboxes import Sandboxes
+from sandbox_runner.sandboxes import ManagerAway, Sandboxes
 from workspace_store import checkpoints, inbox, journal, outbox, principal
 from workspace_store.blobs import Blobs
 from workspace_store.database import Database, DatabaseUnavailable
@@ -100,7 +100,8 @@ class TurnRunner:
     async def run(self, lease: Lease, row: Row, *, alone: bool = False) -> bool:
         """Run one turn to its commit; whether the lease was given back with it (nothing else waits).
 
-        Raises StaleLease (another runs this principal now), DatabaseUnavailable (nothing is lost; try again).
+        Raises StaleLease (another runs this principal now); DatabaseUnavailable, ManagerAway and StaleTenancy (nothing
+        is lost, and none of it is the message's doing; try again).
         """
         turn = await self._begin(lease, row, alone)
         async with self.sandboxes.lend(turn.principal) as lent:
@@ -108,7 +109,7 @@ class TurnRunner:
             stop = asyncio.create_task(self._watch_for_stop(turn, sandbox))
             try:
                 replies = await self._act(turn, sandbox)
-            except (StaleLease, DatabaseUnavailable, asyncio.CancelledError):
+            except (StaleLease, DatabaseUnavailable, ManagerAway, asyncio.CancelledError):
                 raise
             except Stopped:
                 turn.pending.append(Event("turn.stopped", {}))
@@ -118,7 +119,15 @@ class TurnRunner:
                 replies = self._fail(turn, error)
             finally:
                 stop.cancel()
-            snapshot = await self._save(turn, sandbox)
+            try:
+                snapshot = await self._save(turn, sandbox)
+            except ManagerAway:
+                raise
+            except SandboxError as error:
+                # The files are in the live directory; only this generation of them is missing.
+                log.warning("no snapshot", turn=str(turn.id), reason=str(error))
+                snapshot = None
+                replies = {message: f"{text}\n\n{texts.not_saved(str(error))}" for message, text in replies.items()}
             released = await self._commit(turn, sandbox, snapshot, replies)
         if not released:
             await self._fold(turn)
@@ -130,17 +139,21 @@ class TurnRunner:
         """Count the turn at ``turn.started``; a turn that was cut off comes with all it recorded."""
         turn_id = row.turn or uuid4()
 
-        def transaction(connection: Connection) -> tuple[list[journal.Recorded], list[Row], context.Seen]:
+        def transaction(connection: Connection) -> tuple[list[journal.Recorded], list[Row], context.Seen, bool]:
             body = {"message": row.id.hex, "resumed": row.turn is not None}
             journal.append(connection, lease.principal, [Event("turn.started", body)], under=lease, turn=turn_id)
             inbox.start(connection, row.id, turn_id, alone=alone)
             seen = context.load(connection, lease.principal)
             if row.turn is None:
-                return [], [row], seen
-            return journal.read(connection, lease.principal, turn=turn_id), inbox.taken_by(connection, turn_id), seen
+                return [], [row], seen, False
+            rows = inbox.taken_by(connection, turn_id)
+            stopped = principal.stop_seq(connection, lease.principal) >= rows[-1].seq
+            return journal.read(connection, lease.principal, turn=turn_id), rows, seen, stopped
 
-        events, rows, seen = await self.database.write(transaction)
-        turn = Turn(turn_id, lease, [self.read_message(found) for found in rows], resume.read(events), seen)
+        events, rows, seen, stopped = await self.database.write(transaction)
+        turn = Turn(
+            turn_id, lease, [self.read_message(found) for found in rows], resume.read(events), seen, stop=stopped
+        )
         turn.said = [_asked(assignment) for assignment in turn.assignments]
         return turn
 
@@ -239,7 +252,8 @@ class TurnRunner:
             journal.append(connection, turn.principal, given, under=turn.lease, turn=turn.id)
             for write in writes:
                 write.apply(connection)
-            return self._take_arrivals(connection, turn) if take else [], _stop_asked(connection, turn)
+            stopped = _stop_asked(connection, turn)
+            return self._take_arrivals(connection, turn) if take and not stopped else [], stopped
 
         taken, turn.stop = await self.database.write(transaction)
         turn.pending.clear()
@@ -283,11 +297,12 @@ class TurnRunner:
         """Serialize process state and snapshot the volume; None for a turn that touched neither."""
         if not turn.touched:
             return None
+        note = turn.assignments[0].text[:80]
         try:
-            return await sandbox.snapshot(turn.id, note=turn.assignments[0].text[:80])
+            return await sandbox.snapshot(turn.id, note)
         except SandboxLost:
             # What the sandbox published after the last command stands; its files are in the live directory.
-            return await sandbox.snapshot(turn.id, note=turn.assignments[0].text[:80])
+            return await sandbox.snapshot(turn.id, note)
 
     async def _commit(
         self, turn: Turn, sandbox: TurnSandbox, snapshot: Snapshot | None, replies: Mapping[str, str]
@@ -296,8 +311,11 @@ class TurnRunner:
         said = [*turn.said, *(Said("assistant", text, message=message) for message, text in replies.items())]
         kept = [replace(item, text=preview(item.text, None)) for item in said]
 
+        # Before the transaction, which may be run twice: what is told once must not be lost with the first.
+        unsaid = sandbox.unsaid_events()
+
         def transaction(connection: Connection) -> bool:
-            events = [*turn.pending, *sandbox.unsaid_events()]
+            events = [*turn.pending, *unsaid]
             events += [Event("reply.queued", {"message": message, "text": text}) for message, text in replies.items()]
             body = {"generation": snapshot.generation if snapshot else None, "status": turn.status}
             events.append(Event("checkpoint.committed", body))

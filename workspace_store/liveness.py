@@ -5,9 +5,12 @@ A free lock is a dead process, at once and across containers; process ids prove 
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 
@@ -55,3 +58,18 @@ def alive(directory: Path, role: str) -> list[str]:
         else:
             living.append(path.stem)
     return sorted(living)
+
+
+class ServiceBroken(Exception):
+    """A part of a service ended that must not end: the process does, and is started again."""
+
+
+async def until(stopping: asyncio.Event, parts: Iterable[asyncio.Task[Any]]) -> None:
+    """Wait until a service is told to stop. Raises ServiceBroken as soon as one of its ``parts`` has ended before."""
+    told = asyncio.ensure_future(stopping.wait())
+    done, _ = await asyncio.wait({told, *parts}, return_when=asyncio.FIRST_COMPLETED)
+    told.cancel()
+    if not stopping.is_set():
+        part = done.pop()
+        error = None if part.cancelled() else part.exception()
+        raise ServiceBroken(f"{part!r} ended") from error

@@ -219,6 +219,15 @@ def abandon(connection: Connection, lease: Lease) -> None:
     )
 
 
+def abandon_all(connection: Connection, owner: str, identifiers: list[UUID]) -> None:
+    """Give back leases of ``owner`` that nothing in its hands goes with."""
+    connection.execute(
+        update(principal)
+        .where(principal.c.id.in_(identifiers), principal.c.owner == owner)
+        .values(owner=None, lease_until=0, rung_at=0)
+    )
+
+
 def renew_leases(connection: Connection, owner: str) -> int:
     """Prolong every lease of ``owner`` in one statement."""
     until = database_now_us(connection) + LEASE_SECONDS * 1_000_000

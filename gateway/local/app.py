@@ -9,7 +9,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
@@ -73,6 +73,8 @@ class Local:
                 return JSONResponse({"error": error.reason}, error.status, headers)
             except DatabaseUnavailable:
                 return JSONResponse({"error": texts.TRY_AGAIN}, 503, {"retry-after": "1"})
+            except ClientDisconnect:
+                return Response(status_code=400)  # to nobody
 
         return guarded
 

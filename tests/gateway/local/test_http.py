@@ -363,13 +363,16 @@ async def test_while_the_database_is_away_the_sender_is_told_to_come_again(sqlit
     database.close()
 
 
+NOT_READY = {"ready": False, "missing": ["runner", "sandbox-manager"], "channels": []}
+
+
 async def test_what_is_not_ready_is_named_until_it_is(sqlite: Database, valkey: Valkey, tmp_path: Path) -> None:
     async with serving(sqlite, tmp_path / "lives", str(valkey.socket)) as gateway:
         answer = await gateway.client.get("/readyz")
-        assert (answer.status_code, answer.json()) == (503, {"ready": False, "missing": ["runner", "sandbox-manager"]})
+        assert (answer.status_code, answer.json()) == (503, NOT_READY)
         services = [Life(gateway.lives, role, "here") for role in ("runner", "sandbox-manager")]
         answer = await gateway.client.get("/readyz")
-        assert (answer.status_code, answer.json()) == (200, {"ready": True, "missing": []})
+        assert (answer.status_code, answer.json()) == (200, {"ready": True, "missing": [], "channels": []})
         valkey.kill()
         assert (await gateway.client.get("/readyz")).json()["missing"] == ["redis"]
         for service in services:
