@@ -113,3 +113,20 @@ async def test_stop_ends_a_running_command_and_what_waited_before_it(stage: Stag
     assert await stage.replies(first) == ["Stopped."]
     assert await stage.replies(waiting) == ["Not started: you said /stop."]
     assert await stage.verified()
+
+
+async def test_what_is_said_after_stop_is_no_part_of_the_turn_that_stops(stage: Stage) -> None:
+    later = []
+
+    async def script(context: Context) -> Step:
+        if context.turn[0].text != "long":
+            return answer(context, "fresh")
+        if not results(context):
+            await stage.hear("/stop")
+            later.append(await stage.hear("do this instead"))
+        return shell(1, "true") if not results(context) else answer(context, "not reached")
+
+    first = await stage.hear("long")
+    await stage.serve(Scripted(script, takes_messages=True))
+    assert await stage.replies(first) == ["Stopped."]
+    assert await stage.replies(later[0]) == ["fresh"]
