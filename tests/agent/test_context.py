@@ -178,7 +178,7 @@ HOT: dict[str, Callable[[Connection], object]] = {
     "stream": lambda c: journal.read(c, OWNER, after=5, limit=200),
     "metrics, outbox": outbox.counts,
     "metrics, principals": principal.figures,
-    "dead letters": outbox.dead_letters,
+    "undelivered": outbox.undelivered,
     "notes": lambda c: memory.notes(c, OWNER),
     "host uid": lambda c: principal.host_uid(c, OWNER, 100_000, 1000),
 }
