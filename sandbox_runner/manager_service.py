@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -23,13 +24,14 @@ from sandbox_runner.settings import SandboxSettings
 from sandbox_runner.uids import HostUids
 from workspace_store import liveness
 from workspace_store.database import Database
-from workspace_store.liveness import Life
+from workspace_store.liveness import Life, Post
 from workspace_store.volumes import Volumes
 
 log = structlog.get_logger()
 
 ROLE = "sandbox-manager"
 SLEEP_SECONDS = 3.5
+STAND_BY_SECONDS = 0.2
 
 
 def limits(settings: SandboxSettings) -> SandboxLimits:
@@ -57,6 +59,9 @@ async def serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
+    post = Post(home / "run" / "lives", f"{ROLE}-{host}")
+    if not await _hold(post, stopping, ready):
+        return
     life = Life(home / "run" / "lives", ROLE, host)
     database = Database(database_url)
     seating = Seating(life.id, database, Volumes(volumes), home / "run" / "lives", HostUids.of(home))
@@ -72,7 +77,26 @@ async def serve(
     keeping.cancel()
     await manager.close(SLEEP_SECONDS)
     life.end()
+    post.leave()
     await asyncio.to_thread(database.close)
+
+
+async def _hold(post: Post, stopping: asyncio.Event, ready: Callable[[], None]) -> bool:
+    """Take the post of this host's manager, or stand by for it; False: told to stop meanwhile.
+
+    Two at a time would take each other's sandboxes for leftovers, and each other's socket.
+    """
+    if post.take():
+        return True
+    log.info("another sandbox manager serves this host; standing by")
+    ready()
+    while not post.take():
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(STAND_BY_SECONDS):
+                await stopping.wait()
+        if stopping.is_set():
+            return False
+    return True
 
 
 async def choose_backend(home: Path, host: str, settings: SandboxSettings) -> Backend:

@@ -34,6 +34,26 @@ class Life:
         os.close(self._descriptor)
 
 
+class Post:
+    """A place that one process at a time may fill, in a role of a host; others stand by until it is free."""
+
+    def __init__(self, directory: Path, name: str) -> None:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._descriptor = os.open(directory / f"{name}.post", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+
+    def take(self) -> bool:
+        """Whether it is ours now; it is until this process ends."""
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def leave(self) -> None:
+        """Give it to whoever stands by (a clean stop)."""
+        os.close(self._descriptor)
+
+
 def is_dead(directory: Path, identifier: str) -> bool:
     """Whether the process of this id has ended: its lock is free or its file gone."""
     try:

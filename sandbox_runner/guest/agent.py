@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
+import stat
 
 from . import processes, restoring
 from .framing import Connection
@@ -18,7 +20,7 @@ from .publisher import Publisher
 from .requests import BadRequest, fit, without_own_lines
 from .results import Results
 from .shell import Shell
-from .shell_state import Dump, exported
+from .shell_state import Dump, exported, without_hooks
 from .tasks import Task, TaskTable
 from .terminal import Call, Ended, Terminal, is_terminal_name
 
@@ -36,6 +38,7 @@ _SETTLE_S = 0.15
 _PRESSURE_NOTE = (
     "process limit reached; everything in the sandbox was stopped, terminals restarted from the last saved state"
 )
+_HANGING_NOTE = "the command was not begun: its terminal hung; its prompts, traps and set options were dropped"
 _MEMORY_NOTE = "exit 137 is SIGKILL: most likely the memory limit"
 
 
@@ -107,8 +110,17 @@ class Guest:
             self.terminals[name] = Terminal(self.loop, name, self._start_shell, self._call_ended, self._call_timed_out)
         return self.terminals[name]
 
+    def reopen_roots(self, notes: list[str]) -> None:
+        """Without these folders no shell starts, so that nobody could open them again."""
+        for folder in (self.workspace, self._home, self.folder):
+            if os.path.isdir(folder) and not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+                with contextlib.suppress(OSError):
+                    os.chmod(folder, stat.S_IMODE(os.stat(folder).st_mode) | stat.S_IRWXU)
+                    notes.append(f"the folder {folder} was closed to its owner; it was opened again")
+
     def folder_for(self, cwd: str, notes: list[str], what: str) -> str:
         """``cwd`` where it still is one; else the workspace, with a note."""
+        self.reopen_roots(notes)
         if cwd and os.path.isdir(cwd) and os.access(cwd, os.X_OK):
             return cwd
         fallback = self.workspace if os.path.isdir(self.workspace) else "/"
@@ -218,6 +230,9 @@ class Guest:
         shell = terminal.detach_shell()
         if shell is None:
             return
+        if not shell.has_begun:
+            self._give_up_shell(terminal, call, shell)
+            return
         environment = exported(terminal.state) if terminal.state else {}
         cwd = processes.working_directory(shell.pid) or self.workspace
         # Run again only by a person's wish: it was not asked to be a service, and half of it is done already.
@@ -233,6 +248,20 @@ class Guest:
         terminal.notes = []
         notes += self.publish()
         self._give(terminal, call, "running", None, notes, task.number)
+        terminal.proceed()
+
+    def _give_up_shell(self, terminal: Terminal, call: Call, shell: Shell) -> None:
+        """The shell hangs in what its own state makes it do, and would at each command and wake: go on without that."""
+        group = shell.foreground()
+        if group > 1 and group != shell.pid:
+            with contextlib.suppress(OSError):
+                os.killpg(group, signal.SIGKILL)
+        shell.close()
+        terminal.state = without_hooks(terminal.state) if terminal.state else None
+        notes = [*terminal.notes, _HANGING_NOTE]
+        terminal.notes = []
+        notes += self.publish()
+        self._give(terminal, call, "interrupted", None, notes)
         terminal.proceed()
 
     # Tasks --------------------------------------------------------------------------------------------------------
@@ -266,7 +295,7 @@ class Guest:
         return idle, busy
 
     def _task_ended(self, task: Task) -> None:
-        self.connection.send_event({"event": "task_ended", "task": task.record()})
+        self.connection.send_event({"event": "task_ended", "task": task.told()})
         if self.sleeping is None and not self._changed:
             self._changed = True
             self.loop.call_later(0.05, self._publish_change)
@@ -281,8 +310,10 @@ class Guest:
 
     def publish(self) -> list[str]:
         """Write the state file; notes for the person."""
+        notes: list[str] = []
+        self.reopen_roots(notes)
         running = self.tasks.running() if self.sleeping is None else self.sleeping
-        return self.publisher.publish(self.terminals.values(), running, self.tasks.next_number)
+        return notes + self.publisher.publish(self.terminals.values(), running, self.tasks.next_number)
 
     # Limits and ends ----------------------------------------------------------------------------------------------
 

@@ -85,7 +85,7 @@ def _interrupt(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
 
 def _list_tasks(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
     guest.look()
-    answer({"tasks": [task.record() for task in guest.tasks.all()]})
+    answer({"tasks": [task.told() for task in guest.tasks.all()]})
 
 
 def _task_output(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
@@ -96,7 +96,7 @@ def _task_output(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
 def _task_stop(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
     task = _task(guest, frame)
     grace = number(frame, "grace_s", STOP_GRACE_S)
-    guest.tasks.stop(task, lambda: answer({"task": task.record()}), grace)
+    guest.tasks.stop(task, lambda: answer({"task": task.told()}), grace)
 
 
 def _capture(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 from . import state_file
 from .secret_filter import text_holds_secret, variable_holds_secret
@@ -11,7 +12,7 @@ from .terminal import Terminal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
 _ITEM_BYTES = 32 << 10
@@ -99,10 +100,10 @@ class Publisher:
     def _task(self, task: Task, notes: list[str]) -> dict[str, Any]:
         record = task.record()
         del record["state"], record["exit_code"]
-        if any(text_holds_secret(argument) for argument in task.argv):
-            self._withhold(f"arguments of task {task.number}", notes)
-            record["argv"] = [os.path.basename(task.argv[0]), "[not kept]"]
-            record["policy"] = "never"
+        secret = any(text_holds_secret(argument) for argument in task.argv)
+        if secret or sum(map(len, task.argv)) > _ITEM_BYTES:
+            self._withhold(f"arguments of task {task.number}", notes, "" if secret else " (too large)")
+            _drop_arguments(record)
         record["environment"] = {}
         for name, value in task.environment.items():
             if variable_holds_secret(name, value):
@@ -112,34 +113,53 @@ class Publisher:
         return record
 
     def _within_bounds(self, document: dict[str, Any], notes: list[str]) -> bytes:
-        """Drop history first, then the largest variables and functions, until it fits."""
+        """Drop history first, then the largest things, whether a terminal or a task holds them, until it fits."""
         data = state_file.encode(document)
         if len(data) <= state_file.MAX_BYTES:
             return data
-        candidates = []
         for terminal in document["terminals"].values():
             terminal["history"] = terminal["history"][-_HISTORY_SHRUNK:]
-            for key in ("variables", "functions", "aliases", "traps"):
-                for name, item in terminal[key].items():
-                    candidates.append((_size(item), name, terminal[key], terminal["not_kept"]))
-        candidates.sort(key=lambda candidate: candidate[0])
         data = state_file.encode(document)
         excess = len(data) - state_file.MAX_BYTES
-        while excess > 0 and candidates:
-            size, name, place, not_kept = candidates.pop()
-            del place[name]
-            not_kept.append(name)
-            self._withhold(name, notes, " (too large)")
+        droppable = sorted(_droppable(document), key=lambda item: item[0])
+        while excess > 0 and droppable:
+            size, what, drop = droppable.pop()
+            drop()
+            self._withhold(what, notes, " (too large)")
             excess -= size
             if excess <= 0:
                 data = state_file.encode(document)
                 excess = len(data) - state_file.MAX_BYTES
         if len(data) > state_file.MAX_BYTES:
-            for task in document["tasks"]:
-                task["environment"] = {}
             del document["tasks"][state_file.MAX_TASKS :]
             data = state_file.encode(document)
         return data
+
+
+def _droppable(document: dict[str, Any]) -> Iterator[tuple[int, str, Callable[[], None]]]:
+    """What a state can do without: its size, its name, and how to drop it."""
+
+    def of_terminal(place: dict[str, Any], name: str, not_kept: list[str]) -> Callable[[], None]:
+        def drop() -> None:
+            del place[name]
+            not_kept.append(name)
+
+        return drop
+
+    for terminal in document["terminals"].values():
+        for key in ("variables", "functions", "aliases", "traps"):
+            for name, item in terminal[key].items():
+                yield _size(item), name, of_terminal(terminal[key], name, terminal["not_kept"])
+    for task in document["tasks"]:
+        yield sum(map(len, task["argv"])), f"arguments of task {task['task']}", partial(_drop_arguments, task)
+        for name, value in task["environment"].items():
+            yield len(value), f"{name} of task {task['task']}", partial(task["environment"].pop, name)
+
+
+def _drop_arguments(record: dict[str, Any]) -> None:
+    """What is left names the program; it cannot be started again from that."""
+    record["argv"] = [os.path.basename(record["argv"][0])[:200], "[not kept]"]
+    record["policy"] = "never"
 
 
 def _size(value: object) -> int:

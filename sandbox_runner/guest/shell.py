@@ -109,6 +109,11 @@ class Shell:
     def command_path(self) -> str:
         return self._path("command")
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether the command itself was reached: before it come the shell's start and what its state makes it do."""
+        return self._phase != "begin"
+
     def foreground(self) -> int:
         """The process group that has the terminal; the shell's own pid when it runs nothing."""
         try:

@@ -30,11 +30,28 @@ case $__np_flags in (*e*) \builtin return 0;; esac
 """Give ``$?`` and ``set -x`` back; under ``set -e`` a status other than 0 would end the shell here."""
 
 
+_PUT_PROMPTS_AWAY = r"""
+if [[ -n ${{PROMPT_COMMAND[*]+x}}${{PS0+x}}${{PS1-}} ]]; then
+\builtin declare -p PROMPT_COMMAND PS0 PS1 >|{names} 2>/dev/null || \builtin true
+\builtin mapfile -d '' -t __np_prompts <{names}
+\builtin unset -v PROMPT_COMMAND PS0 PS1 2>/dev/null || \builtin true
+fi
+"""
+_GIVE_PROMPTS_BACK = r"""
+if [[ -n ${__np_prompts+x} ]]; then
+\builtin eval "$__np_prompts"; \builtin unset -v __np_prompts
+fi 2>/dev/null
+"""
+"""Commands see their own prompts, but bash must not run what is in them: nobody sees a prompt here, and one that hangs
+would hang every command of its terminal, wake after wake."""
+
+
 def begin_script(history_entry: str | None) -> str:
     """Sourced with the call's token: what the terminal shows before it is no output of the command."""
     remember = "" if history_entry is None else f"\\builtin history -s -- {quote(history_entry)}\n"
     return (
         "{ __np_status=$?; __np_flags=$-; \\builtin set +x; } 2>/dev/null\n"
+        + _GIVE_PROMPTS_BACK
         + remember
         + "\\builtin printf '\\036np:begin:%s\\036' \"$1\" >/dev/tty\n"
         + _KEEP_STATUS
@@ -66,6 +83,7 @@ for __np_name in "${{__np_names[@]}}"; do {section}"f:$__np_name"; \builtin decl
 {section}variables; \builtin declare -p
 \builtin printf '\0end:%s\0' "$1"; }} >|{quote(fifo)} 2>/dev/null
 \builtin unset -v __np_names __np_name
+{_PUT_PROMPTS_AWAY.format(names=quote(names))}
 case $__np_flags in (*T*) \builtin set -T; \builtin eval "$__np_debug";; esac
 fi
 {_KEEP_STATUS}"""

@@ -65,6 +65,7 @@ _SHELL_OWN = frozenset(
         "TMOUT",
     )
 )
+_PROMPTS = frozenset(("PROMPT_COMMAND", "PS0", "PS1", "PS2", "PS4"))
 _DEFAULT_VARIABLES = {"IFS": " \t\n", "PS1": "", "PS2": "> ", "PS4": "+ ", "HISTSIZE": "500", "HISTFILESIZE": "500"}
 _DEFAULT_OPTIONS = frozenset(("braceexpand", "hashall", "interactive-comments", "monitor"))
 _KEPT_OUT_OPTIONS = frozenset(("history", "noexec", "emacs", "vi", "privileged", "onecmd", "histexpand"))
@@ -164,6 +165,12 @@ def exported(state: State) -> dict[str, str]:
         for name, variable in state["variables"].items()
         if "x" in variable["flags"] and isinstance(variable["value"], str)
     }
+
+
+def without_hooks(state: State) -> State:
+    """A state without what runs or acts by itself between commands: prompts, traps, options."""
+    variables = {name: value for name, value in state["variables"].items() if name not in _PROMPTS}
+    return {**state, "variables": variables, "traps": {}, "options": {}}
 
 
 def function_environment(state: State) -> tuple[dict[str, str], list[str]]:

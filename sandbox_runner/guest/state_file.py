@@ -162,10 +162,20 @@ def _checked_task(raw: object) -> dict[str, Any] | None:
     }
 
 
+def _put_aside(path: str) -> None:
+    """What a person put where the guest's own file or folder belongs is kept beside it."""
+    os.rename(path, f"{path}.aside-{os.urandom(4).hex()}")
+
+
 def write(folder: str, name: str, data: bytes) -> None:
     """Atomic and durable. Raises OSError."""
+    if os.path.lexists(folder) and not os.path.isdir(folder):
+        _put_aside(folder)
     os.makedirs(folder, mode=0o700, exist_ok=True)
     temporary = os.path.join(folder, f".{name}.new")
+    for path in (temporary, os.path.join(folder, name)):
+        if os.path.isdir(path) and not os.path.islink(path):
+            _put_aside(path)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         descriptor = os.open(temporary, flags, 0o600)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 STOP_GRACE_S = 5.0
 _LOOK_S = 1.0
 _FINISHED_KEPT = 64
+_ARGUMENTS_TOLD = 64
+_ARGUMENT_TOLD = 2000
 _SYSTEM_VARIABLES = frozenset(("_", "PWD", "OLDPWD", "SHLVL", "COLUMNS", "LINES"))
 
 
@@ -61,6 +63,11 @@ class Task:
             "starts": self.starts,
             "started_at": self.started_at,
         }
+
+    def told(self) -> dict[str, Any]:
+        """The record as the host is told it, with arguments to be read by people."""
+        argv = [argument[:_ARGUMENT_TOLD] for argument in self.argv[:_ARGUMENTS_TOLD]]
+        return {**self.record(), "argv": argv}
 
 
 class TaskTable:

@@ -239,7 +239,45 @@ async def test_a_shell_too_large_to_read_keeps_its_last_state(guest: Any) -> Non
 
 
 async def test_a_volume_that_cannot_be_written_is_told(house: Any, guest: Any) -> None:
-    (house.home / ".nightporter").write_text("in the way")
+    (house.home / ".nightporter").symlink_to("/proc")
     result = await guest.run("echo fine")
     assert (result.output, result.state_digest) == ("fine\n", None)
     assert any("not saved" in note for note in result.notes)
+
+
+@pytest.mark.parametrize("big", ["sleep 60 #" + "x" * 300_000, "X=" + "x" * 30_000 + "; sleep 60"])
+async def test_large_tasks_do_not_drive_out_what_terminals_hold(house: Any, guest: Any, big: str) -> None:
+    await guest.run("small=kept; f() { echo fn; }")
+    for _ in range(12):
+        await guest.run(big, timeout=0.1)
+    await guest.run("true")
+    assert len(await guest.connection.tasks()) == 12
+    state = house.state()
+    assert state["terminals"]["main"]["variables"]["small"]["value"] == "kept"
+    assert "f" in state["terminals"]["main"]["functions"]
+    assert len(state["tasks"]) == 12
+    assert {task["policy"] for task in state["tasks"] if task["argv"][-1] == "[not kept]"} == {"never"}
+
+
+@pytest.mark.parametrize(
+    "spoiling",
+    [
+        "chmod 000 ~ .",
+        "chmod 000 ~/.nightporter",
+        "rm -rf ~/.nightporter; echo mine > ~/.nightporter",
+        "rm -f ~/.nightporter/session_state.json; mkdir -p ~/.nightporter/session_state.json/x",
+        "mkdir -p ~/.nightporter/.session_state.json.new/x",
+        "rm -rf ~/.nightporter; ln -s /nowhere ~/.nightporter",
+        "rm -f ~/.nightporter/session_state.json; ln -s /dev/zero ~/.nightporter/session_state.json",
+        "rm -f ~/.nightporter/session_state.json; mkfifo ~/.nightporter/session_state.json",
+    ],
+)
+async def test_whatever_stands_in_the_way_of_the_state_it_is_kept(house: Any, guest: Any, spoiling: str) -> None:
+    await guest.run("spoiled=no")
+    await guest.run(f"{spoiling}; spoiled=yes")
+    result = await guest.run("echo $spoiled; kill -9 $$")
+    assert result.output == "yes\n"
+    assert await guest.output("echo $spoiled") == "yes\n"
+    await guest.kill()
+    woken = await house.wake()
+    assert await woken.output("echo $spoiled") == "yes\n"

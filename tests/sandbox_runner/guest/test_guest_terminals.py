@@ -191,3 +191,36 @@ async def test_typed_lines_stay_out_of_the_history(guest: Any) -> None:
     await guest.run("echo 'two\nlines'")
     history = await guest.output("history")
     assert history == "    1  echo 'two\nlines'\n    2  history\n"
+
+
+PROMPTS = [
+    "PROMPT_COMMAND='sleep 60'",
+    "PROMPT_COMMAND=('sleep 60' [3]='sleep 60')",
+    "PS1='$(sleep 60)'",
+    "PS0='$(sleep 60)'",
+    "set -eu; export PS1='$(sleep 60)'",
+]
+
+
+@pytest.mark.parametrize("setting", PROMPTS)
+async def test_prompts_are_kept_and_never_shown(house: Any, setting: str) -> None:
+    guest = await house.wake()
+    assert (await guest.run(f"{setting}; echo set", timeout=5)).output == "set\n"
+    look = "declare -p PROMPT_COMMAND PS0 PS1 2>/dev/null || true"
+    before = (await guest.run(look, timeout=5)).output
+    assert "sleep 60" in before
+    await guest.kill()
+    woken = await house.wake()
+    assert (await woken.run(look, timeout=5)).output == before
+
+
+async def test_a_terminal_that_hangs_before_each_command_is_freed_of_what_holds_it(house: Any) -> None:
+    guest = await house.wake()
+    await guest.run("x=5; readonly PROMPT_COMMAND='sleep 60'", timeout=5)
+    hung = await guest.run("echo never", timeout=0.3)
+    assert (hung.status, hung.output) == ("interrupted", "")
+    assert "was not begun" in " ".join(hung.notes)
+    assert await guest.output("echo $x") == "5\n"
+    await guest.kill()
+    woken = await house.wake()
+    assert await woken.output("echo $x") == "5\n"
