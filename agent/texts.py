@@ -17,8 +17,8 @@ CAPABILITIES = """I have no model yet, so I understand a few exact forms:
 - `recall …` finds notes and earlier turns
 - `tasks` lists background tasks; `output N` and `stop N` act on one
 
-To talk freely, set a model in `nightporter.toml`:
-`[engine]` with `model = "anthropic:…"` or `"openai:…"` and its `api_key`."""
+To talk freely I need a model, set in `nightporter.toml`: `[engine]` with `model = "anthropic:…"` or
+`"openai:…"` and its `api_key`. Engines for models are not part of this release yet."""
 
 NOTHING_FOUND = "I remember nothing about that."
 NOTHING_TO_REMEMBER = "Tell me what to remember: `remember the door code is 4711`."

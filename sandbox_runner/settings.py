@@ -25,7 +25,7 @@ class SandboxSettings(Section):
     cpus: PositiveFloat = 1.0
     """Processors that one sandbox may use."""
     disk_mb: PositiveInt = 2048
-    """Size of one volume, in MB."""
+    """Size of the largest file that a sandbox may write, in MB."""
     command_timeout_seconds: PositiveFloat = 120
     """When a command that still runs becomes a background task, in seconds."""
 

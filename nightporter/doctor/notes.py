@@ -14,7 +14,7 @@ def notes(settings: Settings) -> Iterator[Finding]:
         yield Finding(
             "email.authentication",
             "warn",
-            "`dmarc` accepts only SMTP AUTH so far: other mail is refused.",
+            "`dmarc` accepts only SMTP AUTH so far: other mail is dropped, and never answered.",
             "Log in as owner with the token, or set `trusted_relay` behind a mail server that checks senders.",
         )
     elif settings.email.authentication == "none":
@@ -35,5 +35,27 @@ def notes(settings: Settings) -> Iterator[Finding]:
         yield Finding("access.policy", "warn", "`open` serves every proven stranger.", "")
     if settings.engine.model == "operator":
         yield Finding(
-            "engine.model", "ok", "The built-in operator runs commands and remembers; set engine.model for a model.", ""
+            "engine.model",
+            "ok",
+            "The built-in operator runs commands and remembers; engines for models come later.",
+            "",
         )
+    yield from _not_used_yet(settings)
+
+
+NOT_USED_YET = {
+    "sandbox": ("max_awake_seconds",),
+    "engine": ("base_url", "api_key", "fallbacks", "context_window", "daily_budget_usd"),
+    "egress": ("allow", "allow_private", "credentials"),
+    "identity": ("trusted_slack_teams",),
+    "email": ("dns_server", "authserv_id", "imap_url"),
+}
+
+
+def _not_used_yet(settings: Settings) -> Iterator[Finding]:
+    """Settings that are read and checked, and that nothing of this release acts on."""
+    for section, keys in NOT_USED_YET.items():
+        given = getattr(settings, section)
+        for key in keys:
+            if getattr(given, key) != type(given).model_fields[key].get_default(call_default_factory=True):
+                yield Finding(f"{section}.{key}", "warn", "It is set, and nothing in this release uses it yet.", "")
