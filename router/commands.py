@@ -17,6 +17,7 @@ from identity import users
 from identity.users import User
 from router import texts
 from workspace_store import checkpoints, memory, principal
+from workspace_store import tenancy as tenancies
 from workspace_store.database import table
 from workspace_store.inbox import InboxMessage
 
@@ -51,7 +52,7 @@ def _help(connection: Connection, asked: Asked) -> str:
 
 
 def _status(connection: Connection, asked: Asked) -> str:
-    held = principal.tenant(connection, asked.principal)
+    held = tenancies.look(connection, asked.principal)
     waiting = principal.waiting(connection, asked.principal)
     latest = checkpoints.latest(connection, asked.principal)
     at = datetime.fromtimestamp(latest.at / 1e6, UTC) if latest else None

@@ -26,7 +26,8 @@ from workspace_store.database import Database, DatabaseUnavailable
 from workspace_store.inbox import Row
 from workspace_store.journal import Event
 from workspace_store.outbox import Address
-from workspace_store.principal import Lease, Owner, StaleLease, StaleTenancy
+from workspace_store.principal import Lease, Owner, StaleLease
+from workspace_store.tenancy import StaleTenancy
 
 log = structlog.get_logger()
 

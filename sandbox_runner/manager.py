@@ -28,11 +28,13 @@ from sandbox_runner.sandboxes import Look
 from sandbox_runner.seats import Awake, Seat, Seating, state_digest
 from sandbox_runner.uids import strip_special_bits
 from workspace_store import journal, principal
+from workspace_store import tenancy as tenancies
 from workspace_store.database import Database, DatabaseUnavailable
 from workspace_store.journal import Event
 from workspace_store.manifests import Generation
 from workspace_store.packs import VolumeError
-from workspace_store.principal import LEASE_SECONDS, Lease, StaleLease, StaleTenancy
+from workspace_store.principal import LEASE_SECONDS, Lease, StaleLease
+from workspace_store.tenancy import StaleTenancy
 
 log = structlog.get_logger()
 
@@ -260,7 +262,7 @@ class Manager:
         await self.seating.give_back(seat)
 
     async def _generation(self, owner: UUID) -> int:
-        held = await self.database.read(partial(principal.tenant, identifier=owner))
+        held = await self.database.read(partial(tenancies.look, identifier=owner))
         return held.generation
 
     async def _publish(self, seat: Seat, parent: int, turn: UUID | None, note: str) -> Generation:

@@ -21,7 +21,7 @@ from sandbox_runner.manager import Manager
 from sandbox_runner.sandboxes import FRAME_LIMIT, encode, short_path
 from workspace_store.database import DatabaseUnavailable
 from workspace_store.packs import VolumeError
-from workspace_store.principal import StaleTenancy
+from workspace_store.tenancy import StaleTenancy
 
 log = structlog.get_logger()
 

@@ -7,10 +7,11 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
-from workspace_store import checkpoints, principal
+from workspace_store import checkpoints
+from workspace_store import tenancy as tenancies
 from workspace_store.checkpoints import Checkpoint, CommittedGeneration
 from workspace_store.database import now_us
-from workspace_store.principal import Tenancy
+from workspace_store.tenancy import Tenancy
 
 
 @dataclass(frozen=True)
@@ -35,13 +36,13 @@ def write_checkpoint(
 
     Raises StaleTenancy where the snapshot was taken under a tenancy that has ended.
     """
-    held = principal.tenant(connection, owner)
+    held = tenancies.look(connection, owner)
     before = checkpoints.latest(connection, owner)
     number = held.generation
     digest, state = (before.manifest_digest, before.state_digest) if before else (None, None)
     if snapshot is not None and snapshot.changed:
         number, digest, state = snapshot.generation, snapshot.manifest_digest, snapshot.state_digest
-        principal.commit_generation(connection, owner, snapshot.tenancy, number)
+        tenancies.commit_generation(connection, owner, snapshot.tenancy, number)
         checkpoints.write_generation(connection, owner, _committed(snapshot, turn))
     turn = turn or (before.turn if before else None)
     checkpoints.write(connection, owner, Checkpoint(seq, turn, number, held.volume_id, digest, state, now_us()))

@@ -27,7 +27,7 @@ from agent.sandbox import (
     WakeReport,
 )
 from sandbox_runner.published import Snapshot
-from workspace_store.principal import Tenancy
+from workspace_store.tenancy import Tenancy
 
 FRAME_LIMIT = 8 << 20
 """All principals share a connection: a frame that does not fit must never be written."""

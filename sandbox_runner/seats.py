@@ -22,11 +22,12 @@ from sandbox_runner import texts
 from sandbox_runner.backend import RunningSandbox
 from sandbox_runner.guest_connection import GuestConnection
 from sandbox_runner.uids import HostUids, take_ownership
-from workspace_store import liveness, principal
+from workspace_store import liveness
+from workspace_store import tenancy as tenancies
 from workspace_store.beneath import UnsafePath
 from workspace_store.database import Database
 from workspace_store.packs import VolumeError
-from workspace_store.principal import StaleTenancy, Tenancy, Tenant
+from workspace_store.tenancy import StaleTenancy, Tenancy, Tenant
 from workspace_store.volumes import Volume, Volumes
 
 log = structlog.get_logger()
@@ -97,19 +98,19 @@ class Seating:
             volume = await asyncio.to_thread(self._mount, identifier, held, uid)
             if held.volume_id is None:
                 marker = volume.marker()
-                await self.database.write(lambda connection: principal.bind_volume(connection, tenancy, marker.volume))
+                await self.database.write(lambda connection: tenancies.bind_volume(connection, tenancy, marker.volume))
         except BaseException as error:
             await asyncio.shield(self._release(tenancy))
-            if isinstance(error, VolumeError | OSError | principal.SandboxUidsExhausted):
+            if isinstance(error, VolumeError | OSError | tenancies.SandboxUidsExhausted):
                 raise SandboxUnavailable(texts.volume_refused(str(error))) from error
             raise
         return Seat(tenancy, volume, uid)
 
     def _take(self, connection: Connection, identifier: UUID) -> tuple[Tenant, Tenancy]:
-        held = principal.tenant(connection, identifier)
+        held = tenancies.look(connection, identifier)
         if held.host not in (None, self.host) and not self._has_ended(held):
             raise SandboxUnavailable(texts.awake_elsewhere())
-        tenancy = principal.take_tenancy(connection, identifier, self.host, held)
+        tenancy = tenancies.take(connection, identifier, self.host, held)
         if tenancy is None:
             raise SandboxUnavailable(texts.awake_elsewhere())
         return held, tenancy
@@ -122,7 +123,7 @@ class Seating:
     def _uid(self, connection: Connection, identifier: UUID) -> int | None:
         if os.geteuid() != 0:
             return None
-        return principal.host_uid(connection, identifier, self.host_uids.base, self.host_uids.count)
+        return tenancies.host_uid(connection, identifier, self.host_uids.base, self.host_uids.count)
 
     def _mount(self, identifier: UUID, held: Tenant, uid: int | None) -> Volume:
         """Mount and verify. Raises SandboxUnavailable, VolumeError."""
@@ -145,11 +146,11 @@ class Seating:
         await self._release(seat.tenancy)
 
     async def _release(self, tenancy: Tenancy) -> None:
-        await self.database.write(lambda connection: principal.release_tenancy(connection, tenancy))
+        await self.database.write(lambda connection: tenancies.release(connection, tenancy))
 
     async def renew(self) -> set[UUID]:
         """Prolong every tenancy of this manager; whose they are."""
-        return await self.database.write(lambda connection: principal.renew_tenancies(connection, self.host))
+        return await self.database.write(lambda connection: tenancies.renew(connection, self.host))
 
 
 def _verify(volume: Volume, held: Tenant) -> None:

@@ -31,8 +31,10 @@ from sqlalchemy.types import NullType
 from sqlmodel import Field, SQLModel
 
 from workspace_store import principal as principals
+from workspace_store import tenancy as tenancies
 from workspace_store.database import now_us, table, to_json
-from workspace_store.principal import GENESIS, Head, Lease, Tenancy, principal
+from workspace_store.principal import GENESIS, Head, Lease, principal
+from workspace_store.tenancy import Tenancy
 
 SALT_BYTES = 16
 
@@ -202,7 +204,7 @@ def _fence(connection: Connection, owner: UUID, under: Lease | Tenancy | None) -
         raise ValueError(f"a right over {under.principal} is none over {owner}")
     if isinstance(under, Lease):
         return under.epoch, principals.fence(connection, under)
-    return under.epoch, principals.fence_tenancy(connection, under)
+    return under.epoch, tenancies.fence(connection, under)
 
 
 def hash_payload(salt: bytes, body: str) -> str:

@@ -9,13 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy import BigInteger, Column, Connection, Index, and_, bindparam, func, select, text, update
+from sqlalchemy import BigInteger, Column, Connection, Index, bindparam, func, select, text, update
 from sqlmodel import Field, SQLModel
 
 from workspace_store.database import database_now_us, now_us, table
 
 LEASE_SECONDS = 10
-UIDS_LOCK = 61158
 GENESIS = "0" * 64
 
 Head = tuple[int, str]
@@ -77,10 +76,6 @@ principal = table(Principal)
 
 class StaleLease(Exception):
     """The lease has gone to another; nothing of this transaction was written."""
-
-
-class StaleTenancy(Exception):
-    """The right to this volume has gone to another manager."""
 
 
 @dataclass(frozen=True)
@@ -297,154 +292,6 @@ def stop_seq(connection: Connection, identifier: UUID) -> int:
 def stop(connection: Connection, identifier: UUID) -> None:
     """Stop what was said up to now."""
     connection.execute(update(principal).where(principal.c.id == identifier).values(stop_seq=principal.c.inbox_seq))
-
-
-# Tenancy: the right of a sandbox manager to write a volume.
-
-
-@dataclass(frozen=True)
-class Tenancy:
-    """The right of ``host`` (a sandbox manager) to write the principal's volume, while ``epoch`` is the row's."""
-
-    principal: UUID
-    host: str
-    epoch: int
-
-
-@dataclass(frozen=True)
-class Tenant:
-    """Who held the tenancy when it was looked at, and the volume it is about."""
-
-    host: str | None
-    epoch: int
-    expired: bool
-    volume_id: str | None
-    generation: int
-    host_uid: int | None
-
-
-_TENANT = select(
-    principal.c.sandbox_host,
-    principal.c.sandbox_epoch,
-    principal.c.sandbox_until,
-    principal.c.volume_id,
-    principal.c.generation,
-    principal.c.host_uid,
-).where(principal.c.id == bindparam("of"))
-_COMMIT_GENERATION = (
-    update(principal)
-    .where(
-        principal.c.id == bindparam("of"),
-        principal.c.sandbox_epoch == bindparam("held_epoch"),
-        principal.c.generation == bindparam("to") - 1,
-    )
-    .values(generation=bindparam("to"))
-)
-
-
-def tenant(connection: Connection, identifier: UUID) -> Tenant:
-    """Who may write the volume now."""
-    row = connection.execute(_TENANT, {"of": identifier}).one()
-    expired = row.sandbox_until < database_now_us(connection)
-    return Tenant(row.sandbox_host, row.sandbox_epoch, expired, row.volume_id, row.generation, row.host_uid)
-
-
-def take_tenancy(connection: Connection, identifier: UUID, host: str, seen: Tenant) -> Tenancy | None:
-    """Take the tenancy over from what was seen; None where another was quicker."""
-    changed = connection.execute(
-        update(principal)
-        .where(
-            principal.c.id == identifier,
-            principal.c.sandbox_epoch == seen.epoch,
-            principal.c.sandbox_host.is_not_distinct_from(seen.host),
-        )
-        .values(
-            sandbox_host=host,
-            sandbox_epoch=seen.epoch + 1,
-            sandbox_until=database_now_us(connection) + LEASE_SECONDS * 1_000_000,
-        )
-    )
-    return Tenancy(identifier, host, seen.epoch + 1) if changed.rowcount == 1 else None
-
-
-def fence_tenancy(connection: Connection, held: Tenancy) -> Head:
-    """Begin a transaction that only the present tenant may make; the journal's head. Raises StaleTenancy."""
-    row = connection.execute(
-        update(principal)
-        .where(
-            principal.c.id == held.principal,
-            principal.c.sandbox_epoch == held.epoch,
-            principal.c.sandbox_host == held.host,
-        )
-        .values(sandbox_epoch=held.epoch)
-        .returning(principal.c.head_seq, principal.c.head_hash)
-    ).one_or_none()
-    if row is None:
-        raise StaleTenancy(f"the volume of {held.principal} has gone to another sandbox manager")
-    return row.head_seq, row.head_hash
-
-
-def release_tenancy(connection: Connection, held: Tenancy) -> bool:
-    """Give the tenancy back; False where it had gone already."""
-    changed = connection.execute(
-        update(principal)
-        .where(
-            principal.c.id == held.principal,
-            principal.c.sandbox_epoch == held.epoch,
-            principal.c.sandbox_host == held.host,
-        )
-        .values(sandbox_host=None, sandbox_until=0)
-    )
-    return changed.rowcount == 1
-
-
-def renew_tenancies(connection: Connection, host: str) -> set[UUID]:
-    """Prolong every tenancy of ``host`` in one statement; whose they are."""
-    until = database_now_us(connection) + LEASE_SECONDS * 1_000_000
-    connection.execute(update(principal).where(principal.c.sandbox_host == host).values(sandbox_until=until))
-    rows = connection.execute(select(principal.c.id).where(principal.c.sandbox_host == host))
-    return {row.id for row in rows}
-
-
-def bind_volume(connection: Connection, held: Tenancy, volume_id: str) -> None:
-    """Name the volume that belongs to this principal from now on. Raises StaleTenancy."""
-    fence_tenancy(connection, held)
-    connection.execute(update(principal).where(principal.c.id == held.principal).values(volume_id=volume_id))
-
-
-def commit_generation(connection: Connection, identifier: UUID, held: Tenancy, number: int) -> None:
-    """Name ``number`` the committed generation, if the tenancy it was taken under still stands. Raises StaleTenancy."""
-    changed = connection.execute(_COMMIT_GENERATION, {"of": identifier, "held_epoch": held.epoch, "to": number})
-    if changed.rowcount != 1:
-        raise StaleTenancy(f"generation {number} of {identifier} was taken under a tenancy that has ended")
-
-
-def host_uid(connection: Connection, identifier: UUID, base: int, size: int) -> int:
-    """The host uid that this principal's sandboxes run as under a root runner: one each, never shared, never reused.
-
-    Raises SandboxUidsExhausted when the range is full.
-    """
-    found = connection.execute(select(principal.c.host_uid).where(principal.c.id == identifier)).scalar_one()
-    if found is not None:
-        return int(found)
-    if connection.dialect.name == "postgresql":
-        # Two at once would choose the same.
-        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({UIDS_LOCK})")
-    highest = connection.execute(
-        select(principal.c.host_uid)
-        .where(and_(principal.c.host_uid >= base, principal.c.host_uid < base + size))
-        .order_by(principal.c.host_uid.desc())
-        .limit(1)
-    ).scalar()
-    chosen = base if highest is None else int(highest) + 1
-    if chosen >= base + size:
-        raise SandboxUidsExhausted(f"all {size} host uids from {base} are given out; widen sandbox.uid_range")
-    connection.execute(update(principal).where(principal.c.id == identifier).values(host_uid=chosen))
-    return chosen
-
-
-class SandboxUidsExhausted(Exception):
-    """No host uid is left for a new principal's sandboxes."""
 
 
 def everyone(connection: Connection) -> list[UUID]:

@@ -49,10 +49,10 @@ def verify_journal(settings: Settings, principal: str) -> tuple[int, list[str]]:
 
 def volume_entries(settings: Settings, principal: str, path: str) -> list[dict[str, Any]]:
     """What is in a folder of a volume: ``path``, ``kind`` (``f``, ``d``, ``l``), ``size``, ``modified`` (seconds)."""
-    principals = importlib.import_module("workspace_store.principal")
+    tenancies = importlib.import_module("workspace_store.tenancy")
     volumes = importlib.import_module("workspace_store.volumes")
     services = importlib.import_module("nightporter.services")
-    held, owner = _read(settings, lambda connection, owner: (principals.tenant(connection, owner), owner), principal)
+    held, owner = _read(settings, lambda connection, owner: (tenancies.look(connection, owner), owner), principal)
     if not held.generation:
         return []
     with volumes.Volumes(services.volumes_folder(settings)).open(owner) as volume:

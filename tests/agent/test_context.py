@@ -17,6 +17,7 @@ from identity import users
 from identity.users import Claim
 from tests.workspace_store.people import lease, person, receive
 from workspace_store import checkpoints, inbox, journal, memory, outbox, principal
+from workspace_store import tenancy as tenancies
 from workspace_store.database import Database
 from workspace_store.journal import Event
 
@@ -169,7 +170,7 @@ HOT: dict[str, Callable[[Connection], object]] = {
     "sweeper, owners": principal.owners,
     "sweeper, owned": lambda c: principal.owned_by(c, "runner-a"),
     "sweeper, leases": lambda c: principal.renew_leases(c, "runner-a"),
-    "manager, tenancies": lambda c: principal.renew_tenancies(c, "host-a"),
+    "manager, tenancies": lambda c: tenancies.renew(c, "host-a"),
     "delivery, due": lambda c: outbox.any_due(c, ["mail", "local"]),
     "delivery, claimers": outbox.claimers,
     "delivery, claim": lambda c: outbox.claim(c, ["mail", "local"], "a", ["b"]),
@@ -180,7 +181,7 @@ HOT: dict[str, Callable[[Connection], object]] = {
     "metrics, principals": principal.figures,
     "undelivered": outbox.undelivered,
     "notes": lambda c: memory.notes(c, OWNER),
-    "host uid": lambda c: principal.host_uid(c, OWNER, 100_000, 1000),
+    "host uid": lambda c: tenancies.host_uid(c, OWNER, 100_000, 1000),
 }
 
 

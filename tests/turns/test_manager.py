@@ -12,6 +12,7 @@ from agent.trajectory import Context
 from sandbox_runner.sandboxes import FRAME_LIMIT, Sandboxes
 from tests.turns.stage import Scripted, Stage, answer, shell
 from workspace_store import principal
+from workspace_store import tenancy as tenancies
 from workspace_store.database import DatabaseUnavailable
 from workspace_store.packs import VolumeFull
 
@@ -92,11 +93,11 @@ async def test_a_sandbox_that_does_not_end_keeps_its_volume(stage: Stage, monkey
     monkeypatch.setattr(seat.awake.running, "stop", undead)
     with pytest.raises(SandboxError):
         await manager.sleep(stage.owner)
-    held = await stage.database.read(lambda connection: principal.tenant(connection, stage.owner))
+    held = await stage.database.read(lambda connection: tenancies.look(connection, stage.owner))
     assert held.host == manager.seating.host, "nobody else may mount it"
     monkeypatch.setattr(seat.awake.running, "stop", stop)
     assert await manager.sleep(stage.owner)
-    held = await stage.database.read(lambda connection: principal.tenant(connection, stage.owner))
+    held = await stage.database.read(lambda connection: tenancies.look(connection, stage.owner))
     assert held.host is None
 
 

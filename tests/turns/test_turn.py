@@ -6,6 +6,7 @@ from agent.engine import EngineError, Step, ToolCall
 from agent.trajectory import Context
 from tests.turns.stage import Scripted, Stage, answer, shell
 from workspace_store import principal
+from workspace_store import tenancy as tenancies
 
 
 def results(context: Context) -> int:
@@ -33,7 +34,7 @@ async def test_a_turn_without_tools_takes_no_tenancy_and_makes_no_generation(sta
 
     await stage.hear("hi")
     await stage.serve(Scripted(script))
-    held = await stage.database.read(lambda connection: principal.tenant(connection, stage.owner))
+    held = await stage.database.read(lambda connection: tenancies.look(connection, stage.owner))
     assert (held.host, held.epoch, held.generation, held.volume_id) == (None, 0, 0, None)
     assert not (stage.folder / "volumes" / str(stage.owner)).exists()
 

@@ -13,9 +13,11 @@ from sqlalchemy.exc import DBAPIError
 from tests import processes
 from tests.workspace_store.people import lease, person
 from workspace_store import journal, principal
+from workspace_store import tenancy as tenancies
 from workspace_store.database import Database
 from workspace_store.journal import Event
-from workspace_store.principal import StaleLease, StaleTenancy, Tenancy
+from workspace_store.principal import StaleLease
+from workspace_store.tenancy import StaleTenancy, Tenancy
 
 TURN = uuid4()
 
@@ -199,7 +201,7 @@ def test_a_right_over_one_person_writes_nothing_of_another(database: Database, o
 
 def test_a_manager_writes_only_while_the_volume_is_its_own(database: Database, owner: UUID) -> None:
     def take(connection: Connection, host: str) -> Tenancy | None:
-        return principal.take_tenancy(connection, owner, host, principal.tenant(connection, owner))
+        return tenancies.take(connection, owner, host, tenancies.look(connection, owner))
 
     old = database.write_now(lambda connection: take(connection, "host-a"))
     assert old is not None

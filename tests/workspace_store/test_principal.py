@@ -11,8 +11,10 @@ from sqlalchemy import Connection
 from tests import processes
 from tests.workspace_store.people import lease, person, receive
 from workspace_store import inbox, principal
+from workspace_store import tenancy as tenancies
 from workspace_store.database import Database
-from workspace_store.principal import StaleLease, StaleTenancy, Tenancy
+from workspace_store.principal import StaleLease
+from workspace_store.tenancy import StaleTenancy, Tenancy
 
 
 def owner_of(database: Database, identifier: UUID) -> str | None:
@@ -171,7 +173,7 @@ def test_stop_means_what_was_said_up_to_now(database: Database) -> None:
 
 def take_tenancy(database: Database, owner: UUID, host: str) -> Tenancy:
     taken = database.write_now(
-        lambda connection: principal.take_tenancy(connection, owner, host, principal.tenant(connection, owner))
+        lambda connection: tenancies.take(connection, owner, host, tenancies.look(connection, owner))
     )
     assert taken is not None
     return taken
@@ -179,11 +181,11 @@ def take_tenancy(database: Database, owner: UUID, host: str) -> Tenancy:
 
 def test_of_two_managers_that_saw_the_same_one_takes_the_volume(database: Database) -> None:
     owner = person(database)
-    seen = database.read_now(lambda connection: principal.tenant(connection, owner))
-    first = database.write_now(lambda connection: principal.take_tenancy(connection, owner, "a", seen))
+    seen = database.read_now(lambda connection: tenancies.look(connection, owner))
+    first = database.write_now(lambda connection: tenancies.take(connection, owner, "a", seen))
     assert first is not None
-    assert database.write_now(lambda connection: principal.take_tenancy(connection, owner, "b", seen)) is None
-    assert database.read_now(lambda connection: principal.tenant(connection, owner)).host == "a"
+    assert database.write_now(lambda connection: tenancies.take(connection, owner, "b", seen)) is None
+    assert database.read_now(lambda connection: tenancies.look(connection, owner)).host == "a"
 
 
 def test_a_manager_whose_tenancy_has_gone_changes_nothing(database: Database) -> None:
@@ -191,26 +193,26 @@ def test_a_manager_whose_tenancy_has_gone_changes_nothing(database: Database) ->
     old = take_tenancy(database, owner, "a")
     new = take_tenancy(database, owner, "b")
     for attempt in (
-        lambda connection: principal.fence_tenancy(connection, old),
-        lambda connection: principal.bind_volume(connection, old, "volume-of-a"),
-        lambda connection: principal.commit_generation(connection, owner, old, 1),
+        lambda connection: tenancies.fence(connection, old),
+        lambda connection: tenancies.bind_volume(connection, old, "volume-of-a"),
+        lambda connection: tenancies.commit_generation(connection, owner, old, 1),
     ):
         with pytest.raises(StaleTenancy):
             database.write_now(attempt)
-    assert database.write_now(lambda connection: principal.release_tenancy(connection, old)) is False
-    database.write_now(lambda connection: principal.bind_volume(connection, new, "volume-of-b"))
-    database.write_now(lambda connection: principal.commit_generation(connection, owner, new, 1))
-    found = database.read_now(lambda connection: principal.tenant(connection, owner))
+    assert database.write_now(lambda connection: tenancies.release(connection, old)) is False
+    database.write_now(lambda connection: tenancies.bind_volume(connection, new, "volume-of-b"))
+    database.write_now(lambda connection: tenancies.commit_generation(connection, owner, new, 1))
+    found = database.read_now(lambda connection: tenancies.look(connection, owner))
     assert (found.host, found.volume_id, found.generation) == ("b", "volume-of-b", 1)
 
 
 def test_generations_are_committed_one_after_another(database: Database) -> None:
     owner = person(database)
     held = take_tenancy(database, owner, "a")
-    database.write_now(lambda connection: principal.commit_generation(connection, owner, held, 1))
+    database.write_now(lambda connection: tenancies.commit_generation(connection, owner, held, 1))
     for number in (1, 3):
         with pytest.raises(StaleTenancy):
-            database.write_now(lambda connection, n=number: principal.commit_generation(connection, owner, held, n))
+            database.write_now(lambda connection, n=number: tenancies.commit_generation(connection, owner, held, n))
 
 
 def test_renewing_says_which_volumes_are_still_held(database: Database) -> None:
@@ -218,12 +220,12 @@ def test_renewing_says_which_volumes_are_still_held(database: Database) -> None:
     take_tenancy(database, kept, "a")
     take_tenancy(database, lost, "a")
     take_tenancy(database, lost, "b")
-    assert database.write_now(lambda connection: principal.renew_tenancies(connection, "a")) == {kept}
+    assert database.write_now(lambda connection: tenancies.renew(connection, "a")) == {kept}
 
 
 def take_uid(url: str, owner: UUID) -> None:
     database = Database(url)
-    database.write_now(lambda connection: principal.host_uid(connection, owner, 100_000, 50))
+    database.write_now(lambda connection: tenancies.host_uid(connection, owner, 100_000, 50))
     database.close()
 
 
@@ -231,7 +233,7 @@ def test_no_two_people_share_a_host_uid_whoever_asks_at_once(database: Database)
     people = [person(database) for _ in range(8)]
     asking = [processes.start(take_uid, database.url, owner) for owner in people]
     assert processes.codes(*asking) == [0] * 8
-    uids = [database.read_now(lambda c, o=owner: principal.tenant(c, o)).host_uid for owner in people]
+    uids = [database.read_now(lambda c, o=owner: tenancies.look(c, o)).host_uid for owner in people]
     assert sorted(uid or 0 for uid in uids) == list(range(100_000, 100_008))
 
 
@@ -239,10 +241,10 @@ def test_a_host_uid_is_for_good_and_the_range_an_end(database: Database) -> None
     first, second = person(database), person(database)
 
     def uid(owner: UUID) -> int:
-        return database.write_now(lambda connection: principal.host_uid(connection, owner, 100_000, 1))
+        return database.write_now(lambda connection: tenancies.host_uid(connection, owner, 100_000, 1))
 
     assert (uid(first), uid(first)) == (100_000, 100_000)
-    with pytest.raises(principal.SandboxUidsExhausted, match="uid_range"):
+    with pytest.raises(tenancies.SandboxUidsExhausted, match="uid_range"):
         uid(second)
 
 
