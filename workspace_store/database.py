@@ -112,6 +112,9 @@ class Database:
         self._read_threads = ThreadPoolExecutor(READERS, "database-read")
         self._local = threading.local()
         self._readers: list[Engine] = []
+        self._path = sqlite_path(url)
+        self._file: tuple[int, int] | None = None
+        """Device and inode of the file that was opened."""
 
     async def write(self, transaction: Callable[[Connection], T]) -> T:
         """Run ``transaction`` and commit it durably before returning.
@@ -130,10 +133,12 @@ class Database:
     def write_now(self, transaction: Callable[[Connection], T]) -> T:
         """``write`` for callers that have no event loop (the command line, tests)."""
         with self._writing:
+            self._check_file()
             return self._run(self._writer.begin, transaction)
 
     def read_now(self, query: Callable[[Connection], T]) -> T:
         """``read`` for callers that have no event loop."""
+        self._check_file()
         return self._run(self._reader().begin, query)
 
     def _reader(self) -> Engine:
@@ -147,6 +152,23 @@ class Database:
             self._local.engine = engine
             self._readers.append(engine)
         return engine
+
+    def _check_file(self) -> None:
+        """SQLite goes on with a file that was deleted or replaced: what is written there, nobody ever finds again."""
+        if self._path is None:
+            return
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            there = None
+        except OSError as error:
+            raise DatabaseUnavailable(str(error)) from error
+        else:
+            there = found.st_dev, found.st_ino
+        if self._file is None:
+            self._file = there
+        elif there != self._file:
+            raise DatabaseUnavailable(f"{self._path} was deleted or replaced; put it back and start again")
 
     @staticmethod
     def _run(begin: Callable[[], AbstractContextManager[Connection]], function: Callable[[Connection], T]) -> T:
