@@ -20,6 +20,9 @@ FORMS: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (re.compile(r"stop\s+(?P<task>\d{1,9})\s*", re.IGNORECASE), "stop_task", ""),
 )
 
+# What is written as a command and is none: those that exist were answered when they arrived.
+NO_COMMAND = re.compile(r"[/!](?P<name>[A-Za-z]{2,20})(?:[ \t][^\n]*)?")
+
 INCOMPLETE = {
     "$": texts.EMPTY_COMMAND,
     "$&": texts.EMPTY_COMMAND,
@@ -64,6 +67,9 @@ def understand(text: str) -> tuple[str, dict[str, Any]] | str:
     incomplete = INCOMPLETE.get(text.lower())
     if incomplete:
         return incomplete
+    command = NO_COMMAND.fullmatch(text)
+    if command:
+        return texts.no_such_command(command["name"])
     for form, name, mode in FORMS:
         match = form.fullmatch(text)
         if match:

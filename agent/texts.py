@@ -27,6 +27,10 @@ NO_TASKS = "No background tasks."
 EMPTY_COMMAND = "There is no command after the `$`."
 
 
+def no_such_command(name: str) -> str:
+    return f"There is no command `/{name}`; `/help` lists those that there are."
+
+
 def remembered(text: str) -> str:
     return f"I will remember: {text}"
 

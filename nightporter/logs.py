@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import warnings
 
 import structlog
 
@@ -35,6 +36,10 @@ def configure(*, level: int = logging.INFO) -> None:
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *ending],
         )
     )
+    # What a client that leaves, or one that waits at the end, makes its libraries say is no news to anybody.
+    logging.getLogger("asyncio").addFilter(lambda record: "socket.send() raised" not in record.getMessage())
+    logging.getLogger("uvicorn.error").addFilter(lambda record: "graceful shutdown" not in record.getMessage())
+    warnings.filterwarnings("ignore", message="Session.login_data is deprecated")
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(max(level, logging.WARNING))

@@ -53,6 +53,8 @@ def reason(validator_says: str) -> str:
     """pydantic's words, in the house's."""
     words = validator_says.removeprefix("Value error, ").partition(", unable to parse")[0]
     _, should_be, rest = words.partition(" should be ")
+    if "instance of Address" in rest:
+        return 'has to be text of the form host:port; write for example "127.0.0.1:8787"'
     return f"has to be {rest.replace('valid tuple', 'list')}" if should_be else words
 
 

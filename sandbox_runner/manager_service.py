@@ -12,7 +12,7 @@ from uuid import UUID
 import structlog
 
 from agent.sandbox import SandboxLimits, SandboxUnavailable
-from sandbox_runner import backend, guest
+from sandbox_runner import backend, guest, texts
 from sandbox_runner.backend import Backend
 from sandbox_runner.bubblewrap import BubblewrapBackend
 from sandbox_runner.manager import Manager
@@ -105,7 +105,10 @@ async def choose_backend(home: Path, host: str, settings: SandboxSettings) -> Ba
     left = await asyncio.to_thread(bubblewrap.reap)
     if left:
         log.info("removed what an earlier sandbox manager left", sandboxes=left)
-    candidates: list[Backend] = [bubblewrap] if settings.backend in ("auto", "bubblewrap") else []
+    if settings.backend not in ("auto", bubblewrap.name):
+        log.error(texts.no_such_backend(settings.backend))
+        return NoBackend(texts.no_such_backend(settings.backend))
+    candidates: list[Backend] = [bubblewrap]
     try:
         chosen, probe = await backend.choose(candidates)
     except SandboxUnavailable as error:

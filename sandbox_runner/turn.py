@@ -317,7 +317,8 @@ class TurnRunner:
         def transaction(connection: Connection) -> bool:
             events = [*turn.pending, *unsaid]
             events += [Event("reply.queued", {"message": message, "text": text}) for message, text in replies.items()]
-            body = {"generation": snapshot.generation if snapshot else None, "status": turn.status}
+            changed = snapshot is not None and snapshot.changed > 0
+            body = {"generation": snapshot.generation if snapshot and changed else None, "status": turn.status}
             events.append(Event("checkpoint.committed", body))
             seq = journal.append(connection, turn.principal, events, under=turn.lease, turn=turn.id)
             _queue_replies(connection, turn, replies)

@@ -32,7 +32,7 @@ channel.add_typer(channel_render, name="render")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 User = Annotated[str, typer.Option("--user", help="Speak as this user of the local channel; the owner by default.")]
 Whose = Annotated[
-    str, typer.Argument(metavar="[USER]", help="UUID of a user or room, or a name such as local:ann or email:a@b.org.")
+    str, typer.Argument(metavar="USER", help="UUID of a user or room, or a name such as local:ann or email:a@b.org.")
 ]
 Files = Annotated[list[Path], typer.Argument(exists=True, dir_okay=False, readable=True, help="Files, in order.")]
 
@@ -83,7 +83,7 @@ def runner() -> int:
 
 @app.command()
 def chat(
-    message: Annotated[str, typer.Option("-m", "--message", help="Say this, print the answer, and end.")] = "",
+    message: Annotated[str | None, typer.Option("-m", "--message", help="Say this, print the answer, and end.")] = None,
     user: User = "",
     timeout: Annotated[float, typer.Option(min=0.1, help="With -m: seconds to wait for the answer.")] = 600,
     json: Json = False,

@@ -13,17 +13,19 @@ import uuid
 
 from nightporter.cli import server, texts
 from nightporter.cli.client import Client, Event, Outcome
-from nightporter.errors import FAILED, CommandError
+from nightporter.errors import FAILED, CommandError, ConfigurationError
 from nightporter.settings import load
 
 LOOK_SECONDS = 0.5
 """How often to look at a message of which no event tells."""
 
 
-def run(message: str, user: str, timeout: float, *, as_json: bool) -> int:
+def run(message: str | None, user: str, timeout: float, *, as_json: bool) -> int:
     """Talk; 0 done, 1 failed, 3 not running."""
     settings = load()
     found = server.find(settings)
+    if message is not None and not message.strip():
+        raise ConfigurationError(texts.nothing_to_say())
     if message:
         return asyncio.run(_say_once(Client(found, user), message, timeout, as_json=as_json))
     if as_json or not sys.stdin.isatty():

@@ -39,11 +39,12 @@ def find(settings: Settings) -> Server:
 
 
 def address(settings: Settings) -> Address:
-    """Where to reach HTTP; with port 0 in the settings, where ``up`` said that it listens."""
+    """Where to reach HTTP: where the ``up`` of this home said that it listens, else what the settings say."""
     found = settings.http.listen
-    if found.port == 0:
-        recorded = home.read_listening(settings.home).get("http")
-        if recorded is None:
-            raise NotRunning(texts.not_running(settings.home))
+    recorded = home.read_listening(settings.home).get("http")
+    if recorded is not None and (found.port == 0 or home.is_up(settings.home) is not None):
+        # Its own environment may have named another address than ours does.
         found = Address.parse(recorded)
+    elif found.port == 0:
+        raise NotRunning(texts.not_running(settings.home))
     return Address(ANYWHERE.get(found.host, found.host), found.port)

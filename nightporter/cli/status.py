@@ -24,10 +24,12 @@ def run(*, as_json: bool) -> int:
     if token is not None and (settings.http.listen.port or home.read_listening(settings.home)):
         gateway = server.find(settings)
         found["http"] = gateway.url
-        if _get(gateway, "/healthz") is not None:
-            code, body = _get(gateway, "/readyz") or (503, b"")
+        lives = _get(gateway, "/healthz") is not None
+        code, body = (_get(gateway, "/readyz") or (503, b"")) if lives else (0, b"")
+        # Who does not know our token is another home, or another program altogether.
+        if code in (200, 503):
             found |= {"running": True, "ready": code == 200, "missing": _names(body, "missing")}
-            found["channels"] = _names(body, "channels") if code in (200, 503) and body else []
+            found["channels"] = _names(body, "channels") if body else []
             found["figures"] = _figures(_get(gateway, "/metrics"))
             found["undelivered"] = _undelivered(settings, found["figures"])
     if as_json:

@@ -52,18 +52,25 @@ def volume_entries(settings: Settings, principal: str, path: str) -> list[dict[s
     tenancies = importlib.import_module("workspace_store.tenancy")
     volumes = importlib.import_module("workspace_store.volumes")
     services = importlib.import_module("nightporter.services")
+    beneath = importlib.import_module("workspace_store.beneath")
     held, owner = _read(settings, lambda connection, owner: (tenancies.look(connection, owner), owner), principal)
     if not held.generation:
         return []
     with volumes.Volumes(services.volumes_folder(settings)).open(owner) as volume:
         try:
-            entries = volume.ls(path or "workspace", held.generation)
-        except FileNotFoundError as error:
+            entries = volume.ls(_in_volume(path), held.generation)
+        except (FileNotFoundError, beneath.UnsafePath) as error:
             raise CommandError(texts.no_such_path(path)) from error
     return [
         {"path": entry.path, "kind": entry.kind, "size": entry.size, "modified": entry.mtime_ns / 1e9}
         for entry in entries
     ]
+
+
+def _in_volume(path: str) -> str:
+    """A path as it is seen inside the sandbox, or relative to the volume, as the volume names it."""
+    inside = path.replace("/home/porter", "home", 1) if path.startswith("/home/porter") else path
+    return inside.strip("/") or "workspace"
 
 
 def volume_generations(settings: Settings, principal: str, limit: int) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from nightporter.errors import ConfigurationError
 from nightporter.listening import listen
 from nightporter.settings import FILE_NAME, Settings
 from nightporter.token import read_token
+from workspace_store.section import Address
 
 OLDEST_PYTHON = (3, 11)
 
@@ -57,12 +58,21 @@ def token(settings: Settings) -> Finding:
     return Finding("token", "ok", "It is there." if found else "It will be made at the first start.")
 
 
+def _served(setting: str, wanted: Address, served: str) -> Finding:
+    if wanted.port == 0 or str(wanted) == served:
+        return Finding(setting, "ok", f"{served} is served by this home's own process.")
+    sentence = f"This home's own process serves {served}, and the settings here say {wanted}."
+    return Finding(setting, "warn", sentence, "It was started with another environment; set the same one here.")
+
+
 def ports(settings: Settings) -> Iterator[Finding]:
     """Whether what is to be listened on is free, or held by this home's own ``up``."""
     running = home.is_up(settings.home) is not None
-    for setting, address in (("http.listen", settings.http.listen), ("email.listen", settings.email.listen)):
-        if running:
-            yield Finding(setting, "ok", f"{address} is served by this home's own process.")
+    served = home.read_listening(settings.home) if running else {}
+    wanted = (("http.listen", "http", settings.http.listen), ("email.listen", "smtp", settings.email.listen))
+    for setting, name, address in wanted:
+        if name in served:
+            yield _served(setting, address, served[name])
             continue
         try:
             listen(setting, address).close()

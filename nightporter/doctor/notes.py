@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from agent import engines
 from nightporter.doctor.check import Finding
 from nightporter.settings import Settings
 
@@ -33,6 +34,12 @@ def notes(settings: Settings) -> Iterator[Finding]:
         )
     elif settings.access.policy == "open":
         yield Finding("access.policy", "warn", "`open` serves every proven stranger.", "")
+    try:
+        engines.make(settings.engine.model)
+    except engines.EngineNotAvailable as error:
+        yield Finding("engine.model", "fail", f"{error}.", "Set it to operator; `up` refuses to start otherwise.")
+    if not settings.volumes_url.startswith("file://"):
+        yield Finding("volumes_url", "fail", "This release keeps volumes in a folder only.", "Name it as file:///path.")
     if settings.engine.model == "operator":
         yield Finding(
             "engine.model",

@@ -32,5 +32,5 @@ async def _try(settings: Settings) -> Finding:
             await backend.close()
     if not probe.works:
         return Finding("sandbox", "fail", f"{probe.reason} Tools are refused.", probe.remedy)
-    cannot = f" It cannot hold here: {'; '.join(probe.cannot)}." if probe.cannot else ""
+    cannot = f" It cannot: {'; '.join(probe.cannot)}." if probe.cannot else ""
     return Finding("sandbox", "warn" if probe.cannot else "ok", f"{probe.reason}{cannot}", probe.remedy)
