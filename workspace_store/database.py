@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import functools
 import json
+import os
 import random
 import re
 import sqlite3
@@ -112,6 +113,10 @@ class Database:
         self._read_threads = ThreadPoolExecutor(READERS, "database-read")
         self._local = threading.local()
         self._readers: list[Engine] = []
+        self._path = sqlite_path(url)
+        self._file: tuple[int, int] | None = None
+        """Device and inode of the file that was opened."""
+        event.listen(self._writer, "connect", self._opened)
 
     async def write(self, transaction: Callable[[Connection], T]) -> T:
         """Run ``transaction`` and commit it durably before returning.
@@ -130,10 +135,12 @@ class Database:
     def write_now(self, transaction: Callable[[Connection], T]) -> T:
         """``write`` for callers that have no event loop (the command line, tests)."""
         with self._writing:
+            self._check_file()
             return self._run(self._writer.begin, transaction)
 
     def read_now(self, query: Callable[[Connection], T]) -> T:
         """``read`` for callers that have no event loop."""
+        self._check_file()
         return self._run(self._reader().begin, query)
 
     def _reader(self) -> Engine:
@@ -143,10 +150,27 @@ class Database:
         engine: Engine | None = getattr(self._local, "engine", None)
         if engine is None:
             engine = _sqlite_engine(self.url, "BEGIN")
+            event.listen(engine, "connect", self._opened)
             event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA query_only = ON"))
             self._local.engine = engine
             self._readers.append(engine)
         return engine
+
+    def _check_file(self) -> None:
+        """SQLite goes on with a file that was deleted or replaced: what is written there, nobody ever finds again."""
+        if self._file is not None and self._identity() != self._file:
+            raise DatabaseUnavailable(f"{self._path} was deleted or replaced; put it back and start again")
+
+    def _opened(self, _connection: object, _record: object) -> None:
+        if self._file is None:
+            self._file = self._identity()
+
+    def _identity(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self._path) if self._path is not None else None
+        except OSError:
+            return None
+        return (found.st_dev, found.st_ino) if found is not None else None
 
     @staticmethod
     def _run(begin: Callable[[], AbstractContextManager[Connection]], function: Callable[[Connection], T]) -> T:

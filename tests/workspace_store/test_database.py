@@ -275,3 +275,18 @@ def test_what_will_never_work_is_not_called_unavailable(postgresql_url: str) -> 
         database.read_now(lambda c: c.execute(text("SELECT to_tsvector('simple', string_agg(md5(i::text), ' '))"
                                                    " FROM generate_series(1, 60000) AS i")).all())  # fmt: skip
     database.close()
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_nothing_is_accepted_into_a_file_that_nobody_can_find(tmp_path: Path, replaced: bool) -> None:
+    path = tmp_path / "nightporter.db"
+    found = Database(f"sqlite:///{path}")
+    found.write_now(lambda connection: connection.execute(text(COUNTER)))
+    assert found.read_now(lambda connection: connection.execute(text("SELECT count(*) FROM counter")).scalar()) == 0
+    path.unlink()
+    if replaced:
+        path.touch()
+    for door in (found.write_now, found.read_now):
+        with pytest.raises(DatabaseUnavailable, match="deleted or replaced"):
+            door(value)
+    found.close()
