@@ -33,6 +33,7 @@ from rq.worker import BaseWorker
 log = structlog.get_logger()
 
 DEQUEUE_SECONDS = 5
+PATIENCE_SECONDS = 5
 RETRY_SECONDS = 0.5
 BEAT_SECONDS = 5
 MAINTENANCE_SECONDS = 60
@@ -141,7 +142,10 @@ class TurnWorker(BaseWorker):
     def _read(self, queue: Queue, loop: asyncio.AbstractEventLoop) -> None:
         connection = self._connect()
         # By its name it is found to be unblocked, also after it has connected again.
-        connection.connection_pool.connection_kwargs["client_name"] = self._reader_name
+        options = connection.connection_pool.connection_kwargs
+        options["client_name"] = self._reader_name
+        # Redis takes its time to say that nothing came. A reader that hangs up first may take a job with it.
+        options["socket_timeout"] = DEQUEUE_SECONDS + PATIENCE_SECONDS
         mine = Queue(queue.name, connection=connection)
         while not self._closing.is_set():
             if not self._slots.acquire(timeout=RETRY_SECONDS):

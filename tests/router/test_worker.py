@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from uuid import UUID, uuid4
 
 import pytest
+from redis import Redis
 from rq import Queue, Worker
 from rq.command import send_command, send_stop_job_command
 from rq.job import Job
@@ -292,3 +293,19 @@ async def test_draining_lets_a_turn_end_by_itself(valkey: Valkey) -> None:
         await turns.until(1)
     assert turns.cut_off == []
     assert keys(valkey) == []
+
+
+async def test_a_reader_to_whom_nothing_comes_stays_connected(valkey: Valkey, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_module, "DEQUEUE_SECONDS", 1)
+    monkeypatch.setattr(valkey, "connect", lambda: Redis(unix_socket_path=str(valkey.socket), socket_timeout=1))
+    admin = valkey.connect()
+
+    def readers() -> dict[str, str]:
+        """Reader connections: their ids and how often each has asked."""
+        return {one["id"]: one["tot-cmds"] for one in admin.client_list() if one["name"].startswith("reader-")}
+
+    async with working(valkey, Turns()):
+        await until(lambda: len(readers()) == 2)
+        first = await asyncio.to_thread(readers)
+        await until(lambda: all(int(count) >= int(first.get(one, 0)) + 2 for one, count in readers().items()))
+        assert readers().keys() == first.keys()
