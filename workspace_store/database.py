@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import functools
 import json
+import os
 import random
 import re
 import sqlite3
@@ -115,6 +116,10 @@ class Database:
         self._path = sqlite_path(url)
         self._file: tuple[int, int] | None = None
         """Device and inode of the file that was opened."""
+<<<<<<< HEAD
+=======
+        event.listen(self._writer, "connect", self._opened)
+>>>>>>> attack
 
     async def write(self, transaction: Callable[[Connection], T]) -> T:
         """Run ``transaction`` and commit it durably before returning.
@@ -148,6 +153,7 @@ class Database:
         engine: Engine | None = getattr(self._local, "engine", None)
         if engine is None:
             engine = _sqlite_engine(self.url, "BEGIN")
+            event.listen(engine, "connect", self._opened)
             event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA query_only = ON"))
             self._local.engine = engine
             self._readers.append(engine)
@@ -155,6 +161,7 @@ class Database:
 
     def _check_file(self) -> None:
         """SQLite goes on with a file that was deleted or replaced: what is written there, nobody ever finds again."""
+<<<<<<< HEAD
         if self._path is None:
             return
         try:
@@ -170,6 +177,22 @@ class Database:
         elif there != self._file:
             raise DatabaseUnavailable(f"{self._path} was deleted or replaced; put it back and start again")
 
+=======
+        if self._file is not None and self._identity() != self._file:
+            raise DatabaseUnavailable(f"{self._path} was deleted or replaced; put it back and start again")
+
+    def _opened(self, _connection: object, _record: object) -> None:
+        if self._file is None:
+            self._file = self._identity()
+
+    def _identity(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self._path) if self._path is not None else None
+        except OSError:
+            return None
+        return (found.st_dev, found.st_ino) if found is not None else None
+
+>>>>>>> attack
     @staticmethod
     def _run(begin: Callable[[], AbstractContextManager[Connection]], function: Callable[[Connection], T]) -> T:
         with _errors_named():

@@ -87,7 +87,7 @@ def hang_up(request: web.Request) -> None:
         request.transport.abort()
 
 
-async def until(condition: Callable[[], Any], what: str, seconds: float = 10) -> Any:
+async def until(condition: Callable[[], Any], what: str, seconds: float = 30) -> Any:
     """The first true value of ``condition``; AssertionError with ``what`` when there is none in time."""
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds

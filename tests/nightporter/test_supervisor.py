@@ -130,7 +130,7 @@ def test_up_starts_again_after_it_was_killed(tmp_path: Path) -> None:
 
 def test_a_second_up_is_refused_and_names_the_first(tmp_path: Path) -> None:
     with house(tmp_path / "home") as running, house(tmp_path / "home", until_ready=False) as second:
-        _, said = second.process.communicate(timeout=10)
+        _, said = second.process.communicate(timeout=30)
         assert second.process.returncode == 2
         assert f"already up in {tmp_path}/home as process {running.process.pid}; stop it first" in said
         assert said.count("\n") == 1
@@ -142,7 +142,7 @@ def test_a_port_in_use_is_one_sentence(tmp_path: Path, setting: str) -> None:
         variable = f"NIGHTPORTER_{setting.replace('.', '__').upper()}"
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with house(tmp_path / "home", until_ready=False, **{variable: address}) as refused:
-            _, said = refused.process.communicate(timeout=10)
+            _, said = refused.process.communicate(timeout=30)
     assert refused.process.returncode == 2
     assert said.startswith(f"Port {address.partition(':')[2]} of 127.0.0.1 is in use by another program;")
     assert f"set {setting} to another port, for example: {variable}=" in said
@@ -158,7 +158,7 @@ def test_a_port_in_use_is_one_sentence(tmp_path: Path, setting: str) -> None:
 )
 def test_what_cannot_work_as_set_ends_everything_with_its_sentence(tmp_path: Path, standin: str, said: str) -> None:
     with house(tmp_path / "home", until_ready=False, STANDIN=standin) as refused:
-        _, errors = refused.process.communicate(timeout=10)
+        _, errors = refused.process.communicate(timeout=30)
         assert refused.process.returncode == 2
         assert said in errors
         assert "Traceback" not in errors
