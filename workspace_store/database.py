@@ -116,10 +116,7 @@ class Database:
         self._path = sqlite_path(url)
         self._file: tuple[int, int] | None = None
         """Device and inode of the file that was opened."""
-<<<<<<< HEAD
-=======
         event.listen(self._writer, "connect", self._opened)
->>>>>>> attack
 
     async def write(self, transaction: Callable[[Connection], T]) -> T:
         """Run ``transaction`` and commit it durably before returning.
@@ -161,23 +158,6 @@ class Database:
 
     def _check_file(self) -> None:
         """SQLite goes on with a file that was deleted or replaced: what is written there, nobody ever finds again."""
-<<<<<<< HEAD
-        if self._path is None:
-            return
-        try:
-            found = self._path.stat()
-        except FileNotFoundError:
-            there = None
-        except OSError as error:
-            raise DatabaseUnavailable(str(error)) from error
-        else:
-            there = found.st_dev, found.st_ino
-        if self._file is None:
-            self._file = there
-        elif there != self._file:
-            raise DatabaseUnavailable(f"{self._path} was deleted or replaced; put it back and start again")
-
-=======
         if self._file is not None and self._identity() != self._file:
             raise DatabaseUnavailable(f"{self._path} was deleted or replaced; put it back and start again")
 
@@ -192,7 +172,6 @@ class Database:
             return None
         return (found.st_dev, found.st_ino) if found is not None else None
 
->>>>>>> attack
     @staticmethod
     def _run(begin: Callable[[], AbstractContextManager[Connection]], function: Callable[[Connection], T]) -> T:
         with _errors_named():
