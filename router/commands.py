@@ -18,12 +18,8 @@ from identity.users import User
 from router import texts
 from workspace_store import checkpoints, memory, principal
 from workspace_store import tenancy as tenancies
-from workspace_store.database import table
-from workspace_store.inbox import InboxMessage
 
 COMMAND = re.compile(r"\s*[/!](?P<name>[a-z]+)(?:@\S+)?(?:\s+(?P<rest>.*))?\s*", re.DOTALL | re.IGNORECASE)
-
-inbox = table(InboxMessage)
 
 
 @dataclass(frozen=True)

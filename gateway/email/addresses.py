@@ -45,17 +45,3 @@ def is_deliverable(address: str, own: str) -> bool:
     if (local or domain) == "postmaster" and (not local or domain == normal(own).rpartition("@")[2]):
         return True
     return is_ours(address, own)
-
-
-def with_token(own: str, token: str) -> str:
-    """The plus address of ours that carries `token`, such as `porter+abc@example.org`."""
-    local, _, domain = own.rpartition("@")
-    return f"{local.partition('+')[0]}+{token}@{domain}"
-
-
-def token_of(address: str, own: str) -> str | None:
-    """The token of a plus address of ours; None if it is another's or carries none."""
-    if not is_ours(address, own):
-        return None
-    local = address.strip().strip("<>").rpartition("@")[0]
-    return local.partition("+")[2] or None

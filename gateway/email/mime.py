@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from gateway.email import limits
-from gateway.email.headers import Headers, decode_words, parameters, parse_headers, unbase64
+from gateway.email.headers import Headers, parameters, parse_headers, unbase64
 from gateway.email.limits import Budget
 
 _GUESS_BOUNDARY = re.compile(rb"(?:^|\n)--([^\s][^\r\n]{0,198})\r?\nContent-", re.IGNORECASE)
@@ -184,9 +184,3 @@ def _unuu(raw: bytes) -> bytes:
         if newline < 0 or bad > 1000:
             break
     return bytes(out)
-
-
-def subject_of(part: Part, budget: Budget) -> str:
-    """The subject of an attached message, for a part that has no name of its own."""
-    headers, _ = parse_headers(part.payload(budget)[:65536], 0, 65536)
-    return decode_words(headers.text("subject"))

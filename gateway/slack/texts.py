@@ -7,7 +7,6 @@ PROMPTS = (("What can you do?", "What can you do?"), ("What is going on?", "/sta
 WORKING = "is working on it…"
 UNINSTALLED = "the app was removed from the workspace; install it again and set the new `slack.bot_token`"
 REVOKED = "the bot's token was revoked; install the app again and set the new `slack.bot_token`"
-NOTHING_ADDRESSED = "Hello. What can I do for you?"
 
 _REFUSED = {
     "channel_not_found": "the conversation does not exist any more, or the app was removed from it",
