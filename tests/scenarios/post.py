@@ -37,7 +37,7 @@ def send(house: House, mail: EmailMessage | bytes, *, owner: bool = True, sender
 def replies_to(house: House, mail: EmailMessage) -> list[EmailMessage]:
     """What has been put into the outgoing Maildir in answer to ``mail``."""
     folder = house.home / "outgoing-mail"
-    if not folder.exists():
+    if not (folder / "cur").exists():  # made last
         return []
     found = []
     for _, raw in mailbox.Maildir(folder, create=False).items():
