@@ -279,6 +279,10 @@ class Manager:
 
     @staticmethod
     async def _has_tasks(awake: Awake) -> bool:
+        """Whether anything but the guest and one idle shell runs; the guest is asked only where that is not plain."""
+        processes = awake.running.usage().processes
+        if processes is not None and processes <= 2:
+            return False
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 return any(task.state == "running" for task in await awake.guest.tasks())
