@@ -76,7 +76,7 @@ def _next(connection: Connection, owner: UUID) -> Next:
     row = inbox.next_open(connection, owner)
     if row is None:
         return Next(None)
-    return Next(row, row.status == "pending" and principal.stop_seq(connection, owner) >= row.seq)
+    return Next(row, row.status == "pending" and principal.is_stopped(connection, owner, row.seq))
 
 
 @dataclass

@@ -79,9 +79,5 @@ def not_saved(reason: str) -> str:
     return f"(Your files are there; a generation of them could not be saved this time: {reason})"
 
 
-def would_not_end(reason: str) -> str:
-    return f"the sandbox before this one has not ended, so your workspace is not touched: {reason}"
-
-
 def no_such_backend(name: str) -> str:
     return f"This release has no backend called {name}, so commands are refused; set sandbox.backend to auto."

@@ -147,7 +147,7 @@ class TurnRunner:
             if row.turn is None:
                 return [], [row], seen, False
             rows = inbox.taken_by(connection, turn_id)
-            stopped = principal.stop_seq(connection, lease.principal) >= rows[-1].seq
+            stopped = principal.is_stopped(connection, lease.principal, rows[-1].seq)
             return journal.read(connection, lease.principal, turn=turn_id), rows, seen, stopped
 
         events, rows, seen, stopped = await self.database.write(transaction)
@@ -366,7 +366,7 @@ def _same_for_all(turn: Turn, text: str) -> Mapping[str, str]:
 
 
 def _stop_asked(connection: Connection, turn: Turn) -> bool:
-    return principal.stop_seq(connection, turn.principal) >= turn.assignments[-1].row.seq
+    return principal.is_stopped(connection, turn.principal, turn.assignments[-1].row.seq)
 
 
 def _queue_replies(connection: Connection, turn: Turn, replies: Mapping[str, str]) -> None:

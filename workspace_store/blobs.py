@@ -19,6 +19,8 @@ from uuid import UUID
 import zstandard
 from blake3 import blake3
 
+from workspace_store.packs import sync_folder
+
 _HASH = re.compile(r"[0-9a-f]{64}\Z")
 _PIECE = 1 << 20
 _LEVEL = 3
@@ -114,7 +116,7 @@ class DirectoryBlobs:
             path.unlink()
         except FileNotFoundError:
             return False
-        _sync(path.parent)
+        sync_folder(path.parent)
         return True
 
     def hashes(self, principal: UUID) -> Iterator[str]:
@@ -157,7 +159,7 @@ class DirectoryBlobs:
             # Also when another writer was first: its rename may not be on the disk yet when ours returns, and a
             # rename over a damaged copy mends it.
             temporary.rename(path)
-            _sync(path.parent)
+            sync_folder(path.parent)
         finally:
             with contextlib.suppress(FileNotFoundError):
                 temporary.unlink()
@@ -211,12 +213,4 @@ def _make(folder: Path) -> None:
         return
     _make(folder.parent)
     folder.mkdir(mode=0o700, exist_ok=True)
-    _sync(folder.parent)
-
-
-def _sync(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    sync_folder(folder.parent)

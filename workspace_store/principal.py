@@ -289,6 +289,11 @@ def stop_seq(connection: Connection, identifier: UUID) -> int:
     return int(connection.execute(_STOP_SEQ, {"of": identifier}).scalar_one())
 
 
+def is_stopped(connection: Connection, identifier: UUID, seq: int) -> bool:
+    """Whether /stop was said after the inbox row of this sequence number."""
+    return stop_seq(connection, identifier) >= seq
+
+
 def stop(connection: Connection, identifier: UUID) -> None:
     """Stop what was said up to now."""
     connection.execute(update(principal).where(principal.c.id == identifier).values(stop_seq=principal.c.inbox_seq))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gateway.channel import Outcome, Retry, Sent
 from gateway.email.compose import ComposedMail
+from workspace_store.packs import sync_folder
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Maildir:
                 pass  # another gateway was faster with the same mail
             finally:
                 temporary.unlink(missing_ok=True)
-            _sync_folder(self.path / "new")
+            sync_folder(self.path / "new")
         except OSError as error:
             return Retry(f"{self.path}: {error.strerror or error}")
         return Sent(str(self.path / "new" / name))
@@ -48,11 +49,3 @@ class Maildir:
     def _holds(self, name: str) -> bool:
         """In `new`, or in `cur` where a mail program moves what was seen, with flags after the name."""
         return (self.path / "new" / name).exists() or any((self.path / "cur").glob(f"{name}*"))
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -1,32 +1,5 @@
-"""Attacks run against real sandboxes: skipped, with the reason, only where the machine cannot run one."""
+"""Attacks run against real sandboxes."""
 
-from __future__ import annotations
+from tests.sandbox_runner.conftest import backend, inside
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
-import pytest
-
-from sandbox_runner.bubblewrap import BubblewrapBackend
-from sandbox_runner.testing import Shell, shell
-
-
-@pytest.fixture
-async def backend(tmp_path: Path) -> AsyncIterator[BubblewrapBackend]:
-    (tmp_path / "run").mkdir()
-    backend = BubblewrapBackend(tmp_path / "run")
-    probe = await backend.probe()
-    if not probe.works:
-        await backend.close()
-        pytest.skip(f"{probe.reason} {probe.remedy}")
-    yield backend
-    left = backend.reap()
-    await backend.close()
-    assert left == [], "a test left something of a sandbox behind"
-
-
-@pytest.fixture
-async def inside(backend: BubblewrapBackend, tmp_path: Path) -> AsyncIterator[Shell]:
-    """One running sandbox."""
-    async with shell(backend, tmp_path / "volume") as started:
-        yield started
+__all__ = ["backend", "inside"]
