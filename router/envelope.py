@@ -34,6 +34,7 @@ class Envelope:
     """``external_id`` is the platform's own id of the message; ``dedupe_key`` is made of it.
 
     ``sent_at`` is microseconds since the epoch by the sender's clock, or None. ``context``: quoted or forwarded words.
+    ``shared``: others read along in the conversation; nothing private is said there.
     """
 
     channel: str
@@ -46,6 +47,7 @@ class Envelope:
     context: str = ""
     attachments: tuple[Attachment, ...] = ()
     sent_at: int | None = None
+    shared: bool = False
     reply: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

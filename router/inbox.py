@@ -84,8 +84,8 @@ class Inbox:
         if command is not None:
             answer, rest = command
             principal.drained(connection, user.id)
-            text = answer(connection, commands.Asked(user, user.id, rest))
-            _answer(connection, envelope, identifier, user, text)
+            said = answer(connection, commands.Asked(user, user.id, rest, envelope, self.access))
+            _answer(connection, envelope, identifier, user, said)
         return Accepted(identifier, user.id, False, command is not None, owner)
 
 
@@ -119,7 +119,11 @@ def _received(envelope: Envelope, identifier: UUID, user: User) -> Event:
     return Event("message.received", body)
 
 
-def _answer(connection: Connection, envelope: Envelope, identifier: UUID, user: User, text: str) -> None:
+def _answer(
+    connection: Connection, envelope: Envelope, identifier: UUID, user: User, said: str | commands.Said
+) -> None:
+    text = said if isinstance(said, str) else said.text
+    buttons = {} if isinstance(said, str) or not said.buttons else {"buttons": [dict(item) for item in said.buttons]}
     outbox.queue(
         connection,
         key=f"{identifier.hex}:0",
@@ -127,7 +131,7 @@ def _answer(connection: Connection, envelope: Envelope, identifier: UUID, user: 
         turn=None,
         inbox=identifier,
         to=Address(envelope.channel, envelope.account, envelope.conversation, envelope.thread),
-        content={"text": text, "reply": dict(envelope.reply)},
+        content={"text": text, "reply": dict(envelope.reply), **buttons},
     )
     event = Event("reply.queued", {"message": identifier.hex, "text": text})
     journal.append(connection, user.id, [event], under=None)

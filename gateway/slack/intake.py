@@ -14,6 +14,7 @@ from gateway.slack import texts
 from gateway.slack.installations import Installation, Installations, UnknownWorkspace
 from gateway.slack.parse import decide, parse
 from gateway.slack.parsed import ACTS, Bot, Parsed
+from gateway.slack.place import is_direct
 from gateway.slack.strands import Strands
 from identity.users import Claim
 from router.commands import COMMANDS
@@ -138,6 +139,7 @@ def envelope_of(parsed: Parsed) -> Envelope:
             for file in parsed.files
         ),
         sent_at=_microseconds(parsed.ts),
+        shared=parsed.channel is not None and not is_direct(parsed.channel) and not _privately(parsed),
         reply=_reply(parsed),
     )
 
@@ -158,15 +160,19 @@ _LATER = frozenset({"approve", "deny", "undo", "link", "confirm", "unlink", "adm
 
 
 def _reply(parsed: Parsed) -> dict[str, Any]:
-    private = parsed.action == "command" and not (parsed.channel or "").startswith("D")
     found = {
         "user": parsed.user,
         "response_url": parsed.details.get("response_url"),
-        "private": private or None,
+        "private": _privately(parsed) or None,
         "pressed": parsed.details.get("message"),
         "asked": parsed.details.get("asked"),
     }
     return {name: value for name, value in found.items() if value}
+
+
+def _privately(parsed: Parsed) -> bool:
+    """Said in a channel where only the agent hears it, and answered to that person alone."""
+    return parsed.action == "command" and not is_direct(parsed.channel)
 
 
 def _microseconds(ts: str) -> int | None:

@@ -43,6 +43,7 @@ def envelope_of(parsed: Parsed, bot: Bot) -> Envelope:
             if not file.too_big
         ),
         sent_at=parsed.sent_at * 1_000_000 if parsed.sent_at else None,
+        shared=not parsed.direct and parsed.channel is not None,
         reply=_reply(parsed),
     )
 

@@ -1,50 +1,16 @@
-"""Chat commands that act at intake: a deduplicated row, an answer at once, no turn.
-
-``/name`` or ``!name`` on every channel. What is not named here goes on to the agent as it was said.
-"""
+"""Commands that look: at what runs and is kept, at who one is; and ``/stop``."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from uuid import UUID
 
 from sqlalchemy import Connection
 
 from identity import users
-from identity.users import User
 from router import texts
+from router.commands.command import Asked, Command
 from workspace_store import checkpoints, memory, principal
 from workspace_store import tenancy as tenancies
-
-COMMAND = re.compile(r"\s*[/!](?P<name>[a-z]+)(?:@\S+)?(?:\s+(?P<rest>.*))?\s*", re.DOTALL | re.IGNORECASE)
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A command as it was said: by whom, about which principal."""
-
-    user: User
-    principal: UUID
-    rest: str
-
-
-Answer = Callable[[Connection, Asked], str]
-
-
-def find(text: str) -> tuple[Answer, str] | None:
-    """The command a text is, and the rest of its line; None for any other text."""
-    match = COMMAND.fullmatch(text)
-    if not match:
-        return None
-    command = COMMANDS.get(match["name"].lower())
-    return (command.answer, (match["rest"] or "").strip()) if command else None
-
-
-def _help(connection: Connection, asked: Asked) -> str:
-    return "\n".join(f"- `/{name}` {command.summary}" for name, command in COMMANDS.items())
 
 
 def _status(connection: Connection, asked: Asked) -> str:
@@ -74,14 +40,7 @@ def _history(connection: Connection, asked: Asked) -> str:
     return "\n".join(map(texts.generation, found)) or texts.NO_GENERATIONS
 
 
-@dataclass(frozen=True)
-class Command:
-    summary: str
-    answer: Answer
-
-
 COMMANDS = {
-    "help": Command("lists these commands", _help),
     "status": Command("says what waits, runs and is kept", _status),
     "whoami": Command("names you and the channels you are known at", _whoami),
     "stop": Command("ends what is running", _stop),
