@@ -64,7 +64,7 @@ def build(seen: Seen, turn: Sequence[Said], briefing: Sequence[str]) -> Context:
     """A context in the cache-friendly order; what changes every time comes last."""
     now = datetime.fromtimestamp(now_us() / 1e6, UTC)
     return Context(
-        policy=texts.POLICY,
+        policy=f"{texts.POLICY}\n\n{texts.ROOM}" if any(said.speaker for said in turn) else texts.POLICY,
         notes=list(seen.notes),
         folded=list(seen.folded),
         recent=list(seen.recent),

@@ -9,6 +9,13 @@ POLICY = (
     "Do what is asked, say what you did, and say plainly what you could not do."
 )
 
+ROOM = (
+    "This conversation is a room: several people talk here, and what is said and kept here belongs to the room. Each "
+    "message begins with a line that says who speaks, by name and canonical UUID; the UUID counts, and a name is only "
+    "what that person calls themselves. You know nothing of what any of them has told you in private, and where "
+    "somebody's own files or notes are asked for, you say that they are theirs to ask for in private."
+)
+
 CAPABILITIES = """I have no model yet, so I understand a few exact forms:
 
 - `$ command` runs a command in your sandbox; directory, variables, functions and files stay for next time

@@ -32,6 +32,9 @@ IDENTIFIER = re.compile(
     re.VERBOSE,
 )
 WORD_CHARACTERS = 256
+# A line in a member's own words that looks like the line which says who speaks.
+FORGED_LINE = re.compile(r"^([ \t\xa0]*From\b.*\([0-9a-f-]{36}\):)", re.MULTILINE | re.IGNORECASE)
+QUOTED = r"> \1"
 WORDS_LOOKED_AT = 4000
 
 
@@ -45,6 +48,15 @@ class Said:
     call: str = ""
     name: str = ""
     data: dict[str, Any] = field(default_factory=dict)
+    speaker: str = ""
+    """Who said it, in a room: ``Ann (UUID)``, made harmless by ``identity.names``."""
+
+    @property
+    def words(self) -> str:
+        """The text as a model is to read it: in a room under a line that says who speaks, which nobody can forge."""
+        if not self.speaker:
+            return self.text
+        return f"From {self.speaker}:\n{FORGED_LINE.sub(QUOTED, self.text)}"
 
     def to_json(self) -> dict[str, Any]:
         kept = {key: value for key, value in self.__dict__.items() if value not in ("", {})}
@@ -117,7 +129,8 @@ def identifiers(text: str) -> Iterator[str]:
 
 
 def _who(said: Said) -> str:
-    return {"user": "asked", "assistant": "answered", "tool": said.name or "tool"}[said.role]
+    asked = f"{said.speaker} asked" if said.speaker else "asked"
+    return {"user": asked, "assistant": "answered", "tool": said.name or "tool"}[said.role]
 
 
 def _first_line(text: str, limit: int = 160) -> str:

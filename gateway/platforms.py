@@ -13,6 +13,7 @@ from starlette.routing import BaseRoute
 
 from gateway.channel import Channel
 from gateway.progress import OutboxProgress
+from gateway.rooms import mover
 from gateway.settings import SlackSettings, TelegramSettings
 from router.envelope import Envelope
 from router.inbox import Accepted
@@ -82,5 +83,6 @@ def configured(
 
         bot = settings.telegram
         telegram = TelegramConfig(bot.token, bot.api_url, bot.webhook_url, bot.webhook_secret)
-        found.append(TelegramChannel(telegram, accept, progress, quarantine=KeepAside(blobs, "telegram")))
+        aside, moved = KeepAside(blobs, "telegram"), mover(database, "telegram")
+        found.append(TelegramChannel(telegram, accept, progress, quarantine=aside, moved=moved))
     return found

@@ -13,23 +13,28 @@ from typing import Literal
 from sqlalchemy import Connection
 
 from identity import users
-from identity.users import Claim, User
+from identity.users import GUEST, Claim, User
 
 Policy = Literal["pairing", "allowlist", "open"]
+RoomPolicy = Literal["members", "open", "off"]
 
 OWNER = "owner"
 
 
 @dataclass(frozen=True)
 class Access:
-    """The policy for proven strangers, and who is an admin once proven (``email:ann@example.org``, …)."""
+    """The policy for proven strangers, and who is an admin once proven (``email:ann@example.org``, …).
+
+    ``rooms``: whose words count in a room: those whom the policy admits, everybody's, or nobody's.
+    """
 
     policy: Policy
     admins: Sequence[str]
+    rooms: RoomPolicy = "members"
 
 
 def admit(connection: Connection, claim: Claim, access: Access) -> User | None:
-    """The user who speaks, created at the first proven word where the policy allows it; None: silence.
+    """The user who speaks in private, created at the first proven word where the policy allows it; None: silence.
 
     Raises IntegrityError where another transaction created the same identity first; run it again then.
     """
@@ -37,14 +42,37 @@ def admit(connection: Connection, claim: Claim, access: Access) -> User | None:
         return None
     user = users.by_identity(connection, claim)
     admin = is_admin(claim, access.admins)
-    if user is not None:
+    if user is not None and user.blocked:
+        return None
+    if user is not None and user.role != GUEST:
         if admin and user.role != "admin":
             users.set_role(connection, user.id, "admin", None)
-        return None if user.blocked else user
+        return user
     local = claim.channel == "local"
     if not (local or admin or access.policy == "open"):
         return None
-    return users.create(connection, claim, "admin" if admin else "member")
+    role = "admin" if admin else "member"
+    if user is None:
+        return users.create(connection, claim, role)
+    users.set_role(connection, user.id, role, None)
+    return User(user.id, user.display_name, role, False)
+
+
+def admit_to_room(connection: Connection, claim: Claim, access: Access) -> User | None:
+    """The user who speaks in a room; None: silence, for a stranger is not told in a room how to be let in.
+
+    Where rooms are open, a stranger becomes a guest: known in rooms, and in private as unknown as before. Raises
+    IntegrityError as ``admit`` does.
+    """
+    if not claim.proof or access.rooms == "off":
+        return None
+    user = users.by_identity(connection, claim)
+    known = user is not None and user.role != GUEST
+    if known or access.policy == "open" or is_admin(claim, access.admins):
+        return admit(connection, claim, access)
+    if access.rooms != "open" or (user is not None and user.blocked):
+        return None
+    return user or users.create(connection, claim, GUEST)
 
 
 def is_admin(claim: Claim, admins: Sequence[str]) -> bool:

@@ -50,6 +50,9 @@ class AccessSettings(Section):
     admins: tuple[Annotated[str, AfterValidator(_entry)], ...] = ()
     """Who administers: `email:ann@example.org`, `slack:T1/U1` (team and user), `telegram:42`."""
 
+    rooms: Literal["members", "open", "off"] = "members"
+    """Whose words count in rooms: those whom `policy` admits, everybody's there (as guests), or nobody's."""
+
     def admin_identities(self) -> tuple[ExternalIdentity, ...]:
         """The admins, parsed."""
         return tuple(ExternalIdentity.parse(entry) for entry in self.admins)

@@ -19,7 +19,7 @@ from workspace_store.database import now_us, table
 
 
 class UserRow(SQLModel, table=True):
-    """A person. ``role``: ``admin`` or ``member``."""
+    """A person. ``role``: ``admin``, ``member``, or ``guest`` (known from rooms only)."""
 
     __tablename__ = "user_account"
 
@@ -66,6 +66,8 @@ class IdentityEventRow(SQLModel, table=True):
     detail: str = Field(sa_column=Column(Text, nullable=False))
 
 
+GUEST = "guest"
+
 user_account = table(UserRow)
 identity = table(IdentityRow)
 identity_event = table(IdentityEventRow)
@@ -105,6 +107,9 @@ _BY_IDENTITY = (
 )
 
 
+_BLOCKED = select(user_account.c.blocked).where(user_account.c.id == bindparam("of"))
+
+
 def by_identity(connection: Connection, claim: Claim) -> User | None:
     """The user of a proven identity: one look-up by (channel, account, external id)."""
     given = {"at": claim.channel, "by": claim.account, "known_as": claim.external_id}
@@ -142,6 +147,10 @@ def record(connection: Connection, actor: UUID | None, user: UUID | None, kind: 
 def set_role(connection: Connection, user: UUID, role: str, actor: UUID | None) -> None:
     connection.execute(update(user_account).where(user_account.c.id == user).values(role=role))
     record(connection, actor, user, "role.changed", {"role": role})
+
+
+def is_blocked(connection: Connection, user: UUID) -> bool:
+    return bool(connection.execute(_BLOCKED, {"of": user}).scalar())
 
 
 def identities(connection: Connection, user: UUID) -> list[tuple[str, str, str]]:

@@ -79,7 +79,7 @@ def gateway(context: ServiceContext) -> None:
             connect=partial(redis_client, settings.redis_url, settings.home),
             connect_async=partial(async_redis_client, settings.redis_url, settings.home),
             token=ensure_token(settings),
-            access=Access(settings.access.policy, settings.access.admins),
+            access=Access(settings.access.policy, settings.access.admins, settings.access.rooms),
             http=context.sockets["http"],
             smtp=context.sockets.get("smtp"),
             email=email_config(settings.email),

@@ -34,7 +34,7 @@ class Envelope:
     """``external_id`` is the platform's own id of the message; ``dedupe_key`` is made of it.
 
     ``sent_at`` is microseconds since the epoch by the sender's clock, or None. ``context``: quoted or forwarded words.
-    ``shared``: others read along in the conversation; nothing private is said there.
+    ``shared``: others read along in the conversation: a room. Nothing private is said there.
     """
 
     channel: str
@@ -49,10 +49,14 @@ class Envelope:
     sent_at: int | None = None
     shared: bool = False
     reply: Mapping[str, Any] = field(default_factory=dict)
+    title: str = ""
+    """What the room is called, where the channel knows."""
+    speaker: str = ""
+    """Who speaks in a room, as the agent is told; named at intake, after who it is was looked up."""
 
     def __post_init__(self) -> None:
         # Here, so that no channel forgets a field: what cannot be stored is never acknowledged and comes for ever.
-        for name in ("account", "conversation", "thread", "text", "context"):
+        for name in ("account", "conversation", "thread", "text", "context", "title"):
             object.__setattr__(self, name, storable(getattr(self, name)))
         object.__setattr__(self, "sender", Claim(**{k: storable(v) for k, v in asdict(self.sender).items()}))
 

@@ -7,17 +7,20 @@ anything of theirs is stored.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 from uuid import UUID, uuid4
 
 import structlog
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
-from identity.access import Access, admit
+from identity import names, reach, rooms
+from identity.access import Access, admit, admit_to_room
+from identity.rooms import Room
 from identity.users import User
-from router import commands
+from router import commands, texts
 from router.envelope import Envelope
 from workspace_store import inbox, journal, outbox, principal
 from workspace_store.database import Database, now_us
@@ -73,32 +76,74 @@ class Inbox:
         there = inbox.find(connection, envelope.dedupe_key)
         if there is not None:
             return Accepted(there.id, there.principal, True, there.kind == "command", None)
-        user = admit(connection, envelope.sender, self.access)
+        admitted = admit_to_room if envelope.shared else admit
+        user = admitted(connection, envelope.sender, self.access)
         if user is None:
             return None
+        room = _room(connection, envelope) if envelope.shared else None
+        if room is not None:
+            envelope = replace(envelope, speaker=names.speaker(user.display_name, user.id))
+        heard = _Heard(uuid4(), envelope, user, room)
         command = commands.find(envelope.text)
-        identifier = uuid4()
-        seq, owner = principal.received(connection, user.id)
-        _insert(connection, envelope, identifier, user, seq, acted=command is not None)
-        journal.append(connection, user.id, [_received(envelope, identifier, user)], under=None)
+        seq, owner = principal.received(connection, heard.owner)
+        _insert(connection, heard, seq, acted=command is not None)
+        journal.append(connection, heard.owner, [_received(heard)], under=None)
         if command is not None:
-            answer, rest = command
-            principal.drained(connection, user.id)
-            said = answer(connection, commands.Asked(user, user.id, rest, envelope, self.access))
-            _answer(connection, envelope, identifier, user, said)
-        return Accepted(identifier, user.id, False, command is not None, owner)
+            principal.drained(connection, heard.owner)
+            _act(connection, heard, self.access, *command)
+        return Accepted(heard.id, heard.owner, False, command is not None, owner)
 
 
-def _insert(connection: Connection, envelope: Envelope, identifier: UUID, user: User, seq: int, *, acted: bool) -> None:
+@dataclass(frozen=True)
+class _Heard:
+    """An admitted message: by whom, and in which room, if it is one."""
+
+    id: UUID
+    envelope: Envelope
+    user: User
+    room: Room | None
+
+    @property
+    def owner(self) -> UUID:
+        """The principal it belongs to."""
+        return self.room.id if self.room is not None else self.user.id
+
+    @property
+    def place(self) -> Address:
+        at = self.envelope
+        return Address(at.channel, at.account, at.conversation, at.thread)
+
+
+def _room(connection: Connection, envelope: Envelope) -> Room:
+    return rooms.enter(connection, envelope.channel, envelope.account, envelope.conversation, envelope.title)
+
+
+def _act(connection: Connection, heard: _Heard, access: Access, command: commands.Command, rest: str) -> None:
+    """Run a command and answer it: where it was said, or in private what is not for a room to see."""
+    asked = commands.Asked(heard.user, heard.owner, rest, heard.envelope, access, heard.room)
+    if heard.room is None or command.for_rooms:
+        said = command.answer(connection, asked)
+        _answer(connection, heard, heard.owner, heard.place, said, heard.envelope.reply)
+        return
+    claim = heard.envelope.sender
+    private = reach.at(connection, heard.user.id, claim.channel, claim.account)
+    if private is not None:
+        said = command.answer(connection, replace(asked, principal=heard.user.id, room=None))
+        _answer(connection, heard, heard.user.id, private, said, {})
+    _answer(connection, heard, heard.owner, heard.place, texts.ANSWERED_IN_PRIVATE, heard.envelope.reply, position=1)
+
+
+def _insert(connection: Connection, heard: _Heard, seq: int, *, acted: bool) -> None:
+    envelope = heard.envelope
     inbox.insert(
         connection,
         status="done" if acted else "pending",
-        id=identifier,
+        id=heard.id,
         dedupe_key=envelope.dedupe_key,
-        principal=user.id,
+        principal=heard.owner,
         seq=seq,
         kind="command" if acted else "message",
-        actor=user.id,
+        actor=heard.user.id,
         channel=envelope.channel,
         account=envelope.account,
         conversation=envelope.conversation,
@@ -108,30 +153,39 @@ def _insert(connection: Connection, envelope: Envelope, identifier: UUID, user: 
     )
 
 
-def _received(envelope: Envelope, identifier: UUID, user: User) -> Event:
+def _received(heard: _Heard) -> Event:
+    envelope = heard.envelope
     body = {
-        "message": identifier.hex,
+        "message": heard.id.hex,
         "channel": envelope.channel,
-        "from": user.id.hex,
+        "from": heard.user.id.hex,
         "text": envelope.text[:JOURNALED_CHARACTERS],
         "characters": len(envelope.text),
     }
-    return Event("message.received", body)
+    return Event("message.received", body | ({"speaker": envelope.speaker} if heard.room else {}))
 
 
 def _answer(
-    connection: Connection, envelope: Envelope, identifier: UUID, user: User, said: str | commands.Said
+    connection: Connection,
+    heard: _Heard,
+    owner: UUID,
+    to: Address,
+    said: str | commands.Said,
+    reply: Mapping[str, Any],
+    *,
+    position: int = 0,
 ) -> None:
+    """Queue the answer to a command as ``owner``'s."""
     text = said if isinstance(said, str) else said.text
     buttons = {} if isinstance(said, str) or not said.buttons else {"buttons": [dict(item) for item in said.buttons]}
     outbox.queue(
         connection,
-        key=f"{identifier.hex}:0",
-        principal=user.id,
+        key=f"{heard.id.hex}:{position}",
+        principal=owner,
         turn=None,
-        inbox=identifier,
-        to=Address(envelope.channel, envelope.account, envelope.conversation, envelope.thread),
-        content={"text": text, "reply": dict(envelope.reply), **buttons},
+        inbox=heard.id,
+        to=to,
+        content={"text": text, "reply": dict(reply), **buttons},
     )
-    event = Event("reply.queued", {"message": identifier.hex, "text": text})
-    journal.append(connection, user.id, [event], under=None)
+    event = Event("reply.queued", {"message": heard.id.hex, "text": text})
+    journal.append(connection, owner, [event], under=None)

@@ -17,6 +17,7 @@ from uuid import UUID
 import structlog
 from sqlalchemy import Connection
 
+from identity import users
 from router.envelope import Envelope
 from sandbox_runner import texts
 from sandbox_runner.sandboxes import ManagerAway
@@ -66,17 +67,22 @@ class AloneGate:
 
 @dataclass(frozen=True)
 class Next:
-    """The oldest open message, if any; ``stopped``: it has not begun, and /stop was said after it."""
+    """The oldest open message, if any, and why it must not begin: /stop was said after it, or its sender is blocked."""
 
     row: Row | None
     stopped: bool = False
+    unheard: bool = False
 
 
 def _next(connection: Connection, owner: UUID) -> Next:
     row = inbox.next_open(connection, owner)
     if row is None:
         return Next(None)
-    return Next(row, row.status == "pending" and principal.is_stopped(connection, owner, row.seq))
+    if row.status != "pending":
+        return Next(row)
+    # In a room, who speaks is not whose lease this is: their words may have waited since before they were blocked.
+    unheard = row.actor not in (None, owner) and users.is_blocked(connection, row.actor)
+    return Next(row, principal.is_stopped(connection, owner, row.seq), unheard)
 
 
 @dataclass
@@ -166,6 +172,9 @@ class Runner:
         if row.crashes_alone >= POISON_CRASHES:
             await self._finish_without_turn(lease, row, "set_aside", texts.set_aside(row.crashes_alone))
             return False
+        if upcoming.unheard:
+            await self._finish_without_turn(lease, row, "done", None)
+            return False
         if upcoming.stopped:
             await self._finish_without_turn(lease, row, "done", texts.STOPPED_BEFORE)
             return False
@@ -190,17 +199,23 @@ class Runner:
         await self.database.write(transaction)
         await asyncio.sleep(RETRY_SECONDS[min(row.crashes_alone, len(RETRY_SECONDS) - 1)])
 
-    async def _finish_without_turn(self, lease: Lease, row: Row, status: inbox.Status, text: str) -> None:
-        """Give a message its final status and its sender a word about it; what its turn had taken in waits again."""
+    async def _finish_without_turn(self, lease: Lease, row: Row, status: inbox.Status, text: str | None) -> None:
+        """Give a message its final status and its sender a word about it; what its turn had taken in waits again.
+
+        None for ``text``: nothing is said.
+        """
         body = {"message": row.id.hex, "text": text}
         events = [Event("message.set_aside", body)] if status == "set_aside" else []
+        events += [Event("reply.queued", body)] if text is not None else [Event("message.dropped", body)]
 
         def transaction(connection: Connection) -> None:
-            journal.append(connection, lease.principal, [*events, Event("reply.queued", body)], under=lease)
+            journal.append(connection, lease.principal, events, under=lease)
             if row.turn is not None:
                 inbox.give_back(connection, row.turn)
             inbox.finish(connection, [row.id], status)
             principal.drained(connection, lease.principal)
+            if text is None:
+                return
             outbox.queue(
                 connection,
                 key=f"{row.id.hex}:0",

@@ -31,7 +31,7 @@ DRAIN_SECONDS = 2.0
 def read_message(row: Row) -> Assignment:
     """An inbox row as the turn needs it."""
     envelope = Envelope.from_json(row.envelope)
-    return Assignment(row, envelope.text, envelope.context, envelope.reply)
+    return Assignment(row, envelope.text, envelope.context, envelope.reply, envelope.speaker)
 
 
 async def serve(

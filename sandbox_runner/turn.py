@@ -49,6 +49,8 @@ class Assignment:
     context: str
     """Quoted or forwarded words: data, not what the person says."""
     reply: Mapping[str, Any]
+    speaker: str = ""
+    """Who speaks, in a room; empty in a private conversation."""
 
     @property
     def address(self) -> Address:
@@ -264,8 +266,7 @@ class TurnRunner:
 
     @staticmethod
     def _take_arrivals(connection: Connection, turn: Turn) -> list[Row]:
-        first = turn.assignments[0].row
-        rows = inbox.waiting_for(connection, turn.principal, first.conversation, first.thread, first.actor)
+        rows = inbox.waiting_like(connection, turn.assignments[0].row)
         if rows:
             inbox.mark_taken(connection, [row.id for row in rows], turn.id)
             events = [Event("message.taken", {"message": row.id.hex}) for row in rows]
@@ -353,7 +354,7 @@ class TurnRunner:
 
 def _asked(assignment: Assignment) -> Said:
     data = {"context": assignment.context} if assignment.context else {}
-    return Said("user", assignment.text, message=assignment.row.id.hex, data=data)
+    return Said("user", assignment.text, message=assignment.row.id.hex, data=data, speaker=assignment.speaker)
 
 
 def _requested(call: ToolCall, sandbox: str | None) -> Event:

@@ -26,6 +26,7 @@ class InboxMessage(SQLModel, table=True):
         Index("inbox_order", "principal", "seq", unique=True),
         Index("inbox_open", "principal", "status", "seq"),
         Index("inbox_turn", "turn"),
+        Index("inbox_channel", "principal", "channel", "seq"),
     )
 
     id: UUID = Field(primary_key=True)
@@ -125,21 +126,32 @@ def next_open(connection: Connection, owner: UUID) -> Row | None:
     return None
 
 
-def waiting_for(connection: Connection, owner: UUID, conversation: str, thread: str, actor: UUID | None) -> list[Row]:
-    """Pending messages of one person in one strand, oldest first: what a running turn may take in."""
+def waiting_like(connection: Connection, row: Row) -> list[Row]:
+    """Pending messages of the same person in the same strand, oldest first: what the turn of ``row`` may take in."""
     rows = connection.execute(
         select(*_COLUMNS)
         .where(
-            inbox.c.principal == owner,
+            inbox.c.principal == row.principal,
             inbox.c.status == "pending",
             inbox.c.kind == "message",
-            inbox.c.conversation == conversation,
-            inbox.c.thread == thread,
-            inbox.c.actor.is_not_distinct_from(actor),
+            inbox.c.channel == row.channel,
+            inbox.c.account == row.account,
+            inbox.c.conversation == row.conversation,
+            inbox.c.thread == row.thread,
+            inbox.c.actor.is_not_distinct_from(row.actor),
         )
         .order_by(inbox.c.seq)
         .limit(50)
     )
+    return [Row(**row._mapping) for row in rows]
+
+
+def newest(connection: Connection, owner: UUID, channel: str | None = None, limit: int = 20) -> list[Row]:
+    """The newest rows of a principal, at one channel or at any, newest first."""
+    query = select(*_COLUMNS).where(inbox.c.principal == owner)
+    if channel is not None:
+        query = query.where(inbox.c.channel == channel)
+    rows = connection.execute(query.order_by(inbox.c.seq.desc()).limit(limit))
     return [Row(**row._mapping) for row in rows]
 
 

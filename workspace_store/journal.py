@@ -42,6 +42,7 @@ KINDS: Mapping[str, str] = {
     "message.received": "a message was accepted",
     "message.taken": "a message was handed to a turn that was already running",
     "message.set_aside": "a message was given up after it had ended its runner three times alone",
+    "message.dropped": "a message in a room was not answered: its sender was blocked while it waited",
     "turn.started": "a turn began, or began again after a crash",
     "turn.failed": "a turn ended without a result that could be used",
     "turn.stopped": "a turn was ended by /stop",

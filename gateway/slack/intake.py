@@ -130,8 +130,9 @@ def envelope_of(parsed: Parsed) -> Envelope:
         account=parsed.team or "",
         external_id=(parsed.dedupe_key or "").removeprefix(f"{parsed.team}:"),
         sender=claim(parsed),
-        conversation=parsed.channel or parsed.user or "",
-        thread=parsed.thread or "",
+        # What is said to the agent alone, wherever, belongs to the person's private conversation.
+        conversation=(parsed.user if _privately(parsed) else parsed.channel or parsed.user) or "",
+        thread="" if _privately(parsed) else parsed.thread or "",
         text=clean(_text(parsed)),
         context=clean(context),
         attachments=tuple(

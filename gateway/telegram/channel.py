@@ -15,6 +15,7 @@ from telegram.request import HTTPXRequest
 from gateway.changes import Changed, drop
 from gateway.channel import Outcome, Sent
 from gateway.progress import Progress
+from gateway.rooms import Moved, stay
 from gateway.telegram import polling, texts, webhook
 from gateway.telegram.config import TelegramConfig
 from gateway.telegram.envelopes import NAME
@@ -49,11 +50,13 @@ class TelegramChannel:
         progress: Progress,
         changed: Changed = drop,
         quarantine: Quarantine = log_only,
+        moved: Moved = stay,
     ) -> None:
         self._config = config
         self._accept = accept
         self._changed = changed
         self._quarantine = quarantine
+        self._moved = moved
         self._request = HTTPXRequest(CONNECTIONS, read_timeout=15, write_timeout=15, connect_timeout=5, pool_timeout=10)
         self._polling_request = HTTPXRequest(1, read_timeout=40, connect_timeout=10)
         self._bot = telegram.Bot(
@@ -63,7 +66,7 @@ class TelegramChannel:
             request=self._request,
             get_updates_request=self._polling_request,
         )
-        self._sender = Sender(self._bot, progress)
+        self._sender = Sender(self._bot, progress, moved)
         self._intake: Intake | None = None
         self._polling: polling.Polling | None = None
         self._webhook = webhook.Webhook(config.secret, lambda: self._intake)
@@ -117,7 +120,14 @@ class TelegramChannel:
         me = await self._insist(self._bot.get_me)
         bot = Bot(me.username or "", me.id)
         self._intake = Intake(
-            bot, self._accept, self._changed, self._heard, self._pressed, self._quarantine, self._config.business
+            bot,
+            self._accept,
+            self._changed,
+            self._heard,
+            self._pressed,
+            self._quarantine,
+            self._config.business,
+            self._moved,
         )
         self._spawn(self._set_commands())
         if self._config.webhook_url:

@@ -45,6 +45,7 @@ def envelope_of(parsed: Parsed, bot: Bot) -> Envelope:
         sent_at=parsed.sent_at * 1_000_000 if parsed.sent_at else None,
         shared=not parsed.direct and parsed.channel is not None,
         reply=_reply(parsed),
+        title="" if parsed.direct else clean(parsed.title),
     )
 
 

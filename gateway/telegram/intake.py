@@ -9,6 +9,7 @@ from typing import Any
 import structlog
 
 from gateway.changes import Changed
+from gateway.rooms import Moved, stay
 from gateway.telegram.envelopes import change_of, envelope_of
 from gateway.telegram.parse import parse
 from gateway.telegram.parsed import ACTS, Bot, Parsed
@@ -35,6 +36,7 @@ class Intake:
     pressed: Callable[[str], None]
     quarantine: Quarantine
     business: bool = False
+    moved: Moved = stay
 
     def read(self, update: Mapping[str, Any]) -> Parsed:
         parsed = parse(update, self.bot)
@@ -63,8 +65,10 @@ class Intake:
                 self.pressed(str(parsed.dedupe_key).removeprefix("cb:"))
             elif accepted and not accepted.duplicate and not accepted.acted:
                 self.heard(envelope)
+        elif parsed.action == "migrate":
+            await self.moved(str(self.bot.id), str(parsed.channel), str(parsed.details["new_channel"]))
         elif parsed.action in {"edit", "reaction"}:
             await self.changed(change_of(parsed, self.bot))
         else:
-            # Blocked and migrated chats are known again at the next send, which says so.
+            # A chat that is blocked is known again at the next send, which says so.
             log.debug("telegram update", action=parsed.action, reason=parsed.details.get("reason"))

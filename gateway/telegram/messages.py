@@ -89,6 +89,7 @@ def _said(
         sent_at=_number(message.get("date")),
         display=who.display,
         direct=chat.get("type") == "private",
+        title=speaker.name(chat),
         forwarded=forwarded is not None,
         group=group if isinstance(group, str) else "",
         details={name: value for name, value in details.items() if value is not None},

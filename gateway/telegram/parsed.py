@@ -60,6 +60,8 @@ class Parsed:
     """Seconds since the epoch."""
     display: str = ""
     direct: bool = False
+    title: str = ""
+    """What the group is called."""
     forwarded: bool = False
     """Its words are someone else's."""
     group: str = ""

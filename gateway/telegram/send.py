@@ -15,6 +15,7 @@ from gateway.channel import Outcome, Refused, Retry, Uncertain
 from gateway.parts import send_parts
 from gateway.progress import Progress
 from gateway.rendering.chunks import Chunk
+from gateway.rooms import Moved, stay
 from gateway.telegram import outcomes, texts
 from gateway.telegram.render import render
 from workspace_store.outbox import Reply
@@ -29,6 +30,7 @@ class Sender:
 
     bot: Bot
     progress: Progress
+    moved: Moved = stay
 
     async def send(self, reply: Reply) -> Outcome:
         """Send what of a reply has not gone out yet."""
@@ -36,7 +38,7 @@ class Sender:
 
         async def post(part: int) -> str | Retry | Refused | Uncertain:
             message = self._message(reply, first=part == 0, last=part == len(chunks) - 1)
-            return await self._post(message, chunks[part])
+            return await self._post(reply, message, chunks[part])
 
         return await send_parts(reply, chunks, self.progress, post)
 
@@ -52,13 +54,14 @@ class Sender:
         keyboard = _keyboard(reply.content.get("buttons")) if last else None
         return {**message, "reply_markup": keyboard} if keyboard else message
 
-    async def _post(self, message: dict[str, Any], chunk: Chunk) -> str | Retry | Refused | Uncertain:
+    async def _post(self, reply: Reply, message: dict[str, Any], chunk: Chunk) -> str | Retry | Refused | Uncertain:
         form: dict[str, Any] = {"text": chunk.text, "parse_mode": "HTML"}
         for _ in range(4):
             try:
                 posted = await self.bot.send_message(**message, **form)
             except ChatMigrated as error:
                 message = {**message, "chat_id": error.new_chat_id}
+                await self.moved(reply.account, reply.conversation, str(error.new_chat_id))
             except TelegramError as error:
                 if outcomes.is_about_markup(error) and "parse_mode" in form:
                     form = {"text": chunk.plain}

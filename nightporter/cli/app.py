@@ -32,7 +32,7 @@ channel.add_typer(channel_render, name="render")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 User = Annotated[str, typer.Option("--user", help="Speak as this user of the local channel; the owner by default.")]
 Whose = Annotated[
-    str, typer.Argument(metavar="USER", help="UUID of a user or room, or a name such as local:ann or email:a@b.org.")
+    str, typer.Argument(metavar="USER", help="UUID, or a name such as local:ann, email:a@b.org, slack:T1/C1 (a room).")
 ]
 Files = Annotated[list[Path], typer.Argument(exists=True, dir_okay=False, readable=True, help="Files, in order.")]
 

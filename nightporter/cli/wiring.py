@@ -89,6 +89,7 @@ def volume_generations(settings: Settings, principal: str, limit: int) -> list[d
 def _read(settings: Settings, query: Callable[..., Any], principal: str | None = None) -> Any:
     """Run a query with the connection and the principal's id (None where no principal is asked for)."""
     database = importlib.import_module("workspace_store.database")
+    rooms = importlib.import_module("identity.rooms")
     users = importlib.import_module("identity.users")
     path = database.sqlite_path(settings.database_url)
     if path is not None and not path.exists():
@@ -97,10 +98,10 @@ def _read(settings: Settings, query: Callable[..., Any], principal: str | None =
     def run(connection: Any) -> Any:
         if principal is None:
             return query(connection, None)
-        user = users.find(connection, principal)
-        if user is None:
+        found = users.find(connection, principal) or rooms.find(connection, principal)
+        if found is None:
             raise CommandError(texts.nobody_called(principal))
-        return query(connection, user.id)
+        return query(connection, found.id)
 
     opened = database.Database(settings.database_url)
     try:

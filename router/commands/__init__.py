@@ -18,13 +18,13 @@ COMMAND = re.compile(r"\s*[/!](?P<name>[a-z]+)(?:@\S+)?(?:\s+(?P<rest>.*))?\s*",
 __all__ = ["COMMANDS", "Answer", "Asked", "Command", "Said", "find"]
 
 
-def find(text: str) -> tuple[Answer, str] | None:
+def find(text: str) -> tuple[Command, str] | None:
     """The command a text is, and the rest of its line; None for any other text."""
     match = COMMAND.fullmatch(text)
     if not match:
         return None
     command = COMMANDS.get(match["name"].lower())
-    return (command.answer, (match["rest"] or "").strip()) if command else None
+    return (command, (match["rest"] or "").strip()) if command else None
 
 
 def _help(connection: Connection, asked: Asked) -> str:
@@ -32,6 +32,6 @@ def _help(connection: Connection, asked: Asked) -> str:
 
 
 COMMANDS = {
-    "help": Command("lists these commands", _help),
+    "help": Command("lists these commands", _help, for_rooms=True),
     **looking.COMMANDS,
 }

@@ -9,19 +9,24 @@ from uuid import UUID
 from sqlalchemy import Connection
 
 from identity.access import Access
+from identity.rooms import Room
 from identity.users import User
 from router.envelope import Envelope
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A command as it was said: by whom, about which principal, in which message."""
+    """A command as it was said: by whom, about which principal, in which message.
+
+    ``room``: where it is answered for all to see; None for what is answered in private, also if it was said in a room.
+    """
 
     user: User
     principal: UUID
     rest: str
     envelope: Envelope
     access: Access
+    room: Room | None = None
 
 
 @dataclass(frozen=True)
@@ -37,5 +42,9 @@ Answer = Callable[[Connection, Asked], "str | Said"]
 
 @dataclass(frozen=True)
 class Command:
+    """``for_rooms``: said in a room, it acts and answers there for the room. Any other acts for who says it, and its
+    answer goes to their private conversation: nothing of a member's own is shown in a room."""
+
     summary: str
     answer: Answer
+    for_rooms: bool = False

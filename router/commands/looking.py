@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from sqlalchemy import Connection
 
 from identity import users
+from identity.users import GUEST
 from router import texts
 from router.commands.command import Asked, Command
 from workspace_store import checkpoints, memory, principal
@@ -22,28 +23,34 @@ def _status(connection: Connection, asked: Asked) -> str:
 
 
 def _whoami(connection: Connection, asked: Asked) -> str:
+    if asked.room is not None:
+        return texts.whoami_in_room(asked.user, asked.room)
     return texts.whoami(asked.user, users.identities(connection, asked.user.id))
 
 
 def _stop(connection: Connection, asked: Asked) -> str:
+    if asked.room is not None and asked.user.role == GUEST:
+        return texts.STOP_IS_FOR_MEMBERS
     principal.stop(connection, asked.principal)
     return texts.STOPPING
 
 
 def _memory(connection: Connection, asked: Asked) -> str:
     notes = memory.notes(connection, asked.principal)
-    return "\n".join(f"- {note.body}" for note in notes) or texts.NO_NOTES
+    nothing = texts.NO_NOTES_OF_ROOM if asked.room else texts.NO_NOTES
+    return "\n".join(f"- {note.body}" for note in notes) or nothing
 
 
 def _history(connection: Connection, asked: Asked) -> str:
     found = checkpoints.generations(connection, asked.principal, limit=20)
-    return "\n".join(map(texts.generation, found)) or texts.NO_GENERATIONS
+    nothing = texts.NO_GENERATIONS_OF_ROOM if asked.room else texts.NO_GENERATIONS
+    return "\n".join(map(texts.generation, found)) or nothing
 
 
 COMMANDS = {
-    "status": Command("says what waits, runs and is kept", _status),
-    "whoami": Command("names you and the channels you are known at", _whoami),
-    "stop": Command("ends what is running", _stop),
-    "memory": Command("lists the notes I keep for you", _memory),
-    "history": Command("lists the generations of your workspace", _history),
+    "status": Command("says what waits, runs and is kept", _status, for_rooms=True),
+    "whoami": Command("names you and the channels you are known at", _whoami, for_rooms=True),
+    "stop": Command("ends what is running", _stop, for_rooms=True),
+    "memory": Command("lists the notes I keep for you", _memory, for_rooms=True),
+    "history": Command("lists the generations of your workspace", _history, for_rooms=True),
 }

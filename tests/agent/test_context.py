@@ -13,7 +13,7 @@ from sqlalchemy import Connection, event, text
 
 from agent import context
 from agent.trajectory import VERBATIM_TURNS, Said, fold
-from identity import users
+from identity import reach, rooms, users
 from identity.users import Claim
 from tests.workspace_store.people import lease, person, receive
 from workspace_store import checkpoints, inbox, journal, memory, outbox, principal
@@ -153,12 +153,15 @@ BIG = {"inbox", "outbox", "journal_event", "journal_payload", "turn_record", "ch
 OWNER, TURN = uuid4(), uuid4()
 HELD = principal.Lease(OWNER, "runner-a", 1)
 CLAIM = Claim("mail", "", "ann@example.org", proof="dmarc")
+ROW = inbox.Row(uuid4(), "key", OWNER, 1, "message", OWNER, "c", "", "c", "t", "", "running", TURN, 0, 0, 0)
 HOT: dict[str, Callable[[Connection], object]] = {
     "intake, found": lambda c: inbox.find(c, "key"),
+    "intake, where": lambda c: rooms.at(c, "slack", "T1", "C1"),
+    "intake, reach": lambda c: reach.at(c, OWNER, "slack"),
     "intake, who": lambda c: users.by_identity(c, CLAIM),
     "runner, next": lambda c: inbox.next_open(c, OWNER),
     "runner, taken": lambda c: inbox.taken_by(c, TURN),
-    "runner, waiting": lambda c: inbox.waiting_for(c, OWNER, "c", "t", OWNER),
+    "runner, waiting": lambda c: inbox.waiting_like(c, ROW),
     "runner, crashes": lambda c: inbox.count_crash(c, OWNER),
     "turn, stop": lambda c: principal.stop_seq(c, OWNER),
     "turn, journal": lambda c: journal.read(c, OWNER, turn=TURN),

@@ -13,7 +13,7 @@ def test_a_command_is_known_in_every_form(name: str, form: str) -> None:
     for spelled in (name, name.upper()):
         found = commands.find(form.format(spelled))
         assert found is not None
-        assert found[0] is commands.COMMANDS[name].answer
+        assert found[0] is commands.COMMANDS[name]
 
 
 @pytest.mark.parametrize(

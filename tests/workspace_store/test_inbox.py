@@ -81,7 +81,8 @@ def test_a_running_turn_is_offered_only_the_same_persons_words_in_the_same_stran
         ]
 
     made = database.write_now(transaction)
-    found = database.read_now(lambda connection: inbox.waiting_for(connection, owner, "c", "t", someone))
+    first = get(database, made[0])
+    found = database.read_now(lambda connection: inbox.waiting_like(connection, first))
     assert [row.id for row in found] == [made[0], made[4]]
 
 

@@ -1,0 +1,51 @@
+"""Where a user can be reached in private: at a channel, or where they last wrote.
+
+Only what is proven to be theirs counts: the conversation of their last private message at a channel, or the address
+that one of their identities is. A room is never a way to reach somebody.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from sqlalchemy import Connection
+
+from identity import rooms, users
+from workspace_store import inbox
+from workspace_store.inbox import Row
+from workspace_store.outbox import Address
+
+EMAIL = "email"
+"""At whose channel an identity's id is the address, and each subject a thread of its own."""
+TELEGRAM = "telegram"
+"""Where who speaks as a group or channel has an id below zero: no private conversation is there."""
+
+
+def at(connection: Connection, user: UUID, channel: str, account: str | None = None) -> Address | None:
+    """Their private conversation at a channel, the last used one first; None: no identity of theirs is there."""
+    known = [
+        (found[1], found[2])
+        for found in users.identities(connection, user)
+        if found[0] == channel and account in (None, found[1])
+    ]
+    if not known:
+        return None
+    if channel != EMAIL:
+        for row in inbox.newest(connection, user, channel):
+            if any(row.account == place for place, _ in known) and not _is_room(connection, row):
+                return Address(channel, row.account, row.conversation, row.thread)
+    place, external = known[-1]
+    return None if channel == TELEGRAM and external.startswith("-") else Address(channel, place, external, "")
+
+
+def last(connection: Connection, user: UUID) -> Address | None:
+    """Where they wrote last in private, at whichever channel; None: they never have."""
+    for row in inbox.newest(connection, user):
+        if not _is_room(connection, row):
+            return Address(row.channel, row.account, row.conversation, row.thread)
+    return None
+
+
+def _is_room(connection: Connection, row: Row) -> bool:
+    """Before there were rooms, what was said in one went to whoever said it."""
+    return rooms.at(connection, row.channel, row.account, row.conversation) is not None
