@@ -51,5 +51,10 @@ class Channel(Protocol):
 
         A channel that can read back does so; one that sends under a stable id sends again; any other sends once more
         and says ``repeated``.
+
+        ``content``: ``text`` (markdown), ``reply`` (``Envelope.reply``), ``buttons`` (a list of ``{"action", "value",
+        "label"}``; a press comes in as ``/action value``), ``decided`` (the answer to a press that the pressed question
+        says itself). ``reply.edits`` is not None: the text takes the place of that message, and its buttons go; where a
+        message cannot be edited, nothing is sent.
         """
         ...

@@ -31,9 +31,11 @@ from gateway.local.http_protocol import BoundedHttp
 from gateway.local.stream import Listeners
 from gateway.platforms import PlatformSettings, configured
 from identity.access import Access
+from router.actions import Woken
 from router.bells import Ringer, news
 from router.inbox import Accepted, Inbox
 from workspace_store import liveness
+from workspace_store.approvals import Hooks
 from workspace_store.blobs import DirectoryBlobs
 from workspace_store.database import Database
 from workspace_store.liveness import Life
@@ -68,6 +70,7 @@ async def serve(
     smtp: socket.socket | None,
     email: EmailConfig,
     platforms: PlatformSettings,
+    hooks: Hooks,
     ready: Callable[[], None],
 ) -> None:
     """Serve until SIGTERM: then accept nothing more, finish what is being sent, end."""
@@ -86,11 +89,17 @@ async def serve(
     def ring(accepted: Accepted) -> None:
         if accepted.acted:
             delivery.ring()
-        # A runner that has the principal in hand sees the message before it lets go.
-        elif accepted.owner is None or not _is_runner(accepted.owner) or liveness.is_dead(lives, accepted.owner):
-            ringer.ring(accepted.principal)
+        else:
+            wake(Woken(accepted.principal, accepted.owner))
+        for woken in accepted.woken:
+            wake(woken)
 
-    inbox = Inbox(database, access, ring)
+    def wake(woken: Woken) -> None:
+        # A runner that has the principal in hand sees the message before it lets go.
+        if woken.owner is None or not _is_runner(woken.owner) or liveness.is_dead(lives, woken.owner):
+            ringer.ring(woken.principal)
+
+    inbox = Inbox(database, access, ring, hooks)
     mail = _email(email, inbox, home)
     channels[mail.name] = mail
     mail_server = EmailServer(email, mail.received, token=token)

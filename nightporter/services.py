@@ -18,6 +18,7 @@ from gateway.platforms import PlatformSettings
 from gateway.settings import EmailSettings
 from identity.access import Access
 from nightporter import texts
+from nightporter.approval_hooks import HOOKS
 from nightporter.errors import ConfigurationError
 from nightporter.service import Service, ServiceContext
 from nightporter.settings import Settings
@@ -84,6 +85,7 @@ def gateway(context: ServiceContext) -> None:
             smtp=context.sockets.get("smtp"),
             email=email_config(settings.email),
             platforms=PlatformSettings(settings.slack, settings.telegram),
+            hooks=HOOKS,
             ready=context.ready,
         )
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -21,8 +21,10 @@ from identity.access import Access, admit, admit_to_room
 from identity.rooms import Room
 from identity.users import User
 from router import commands, texts
+from router.actions import Woken
 from router.envelope import Envelope
 from workspace_store import inbox, journal, outbox, principal
+from workspace_store.approvals import Hooks
 from workspace_store.database import Database, now_us
 from workspace_store.journal import Event
 from workspace_store.outbox import Address
@@ -43,15 +45,21 @@ class Accepted:
     acted: bool
     """A command that acted at intake: its answer is in the outbox, there is nothing to serve."""
     owner: str | None
+    woken: tuple[Woken, ...] = ()
+    """Whose inbox got a row by what acted at intake."""
 
 
 @dataclass
 class Inbox:
-    """The door every channel goes through. ``ring`` is called after the commit, for what a runner has to serve."""
+    """The door every channel goes through. ``ring`` is called after the commit, for what a runner has to serve.
+
+    ``hooks``: what happens with an approval's answer, by kind.
+    """
 
     database: Database
     access: Access
     ring: Callable[[Accepted], None]
+    hooks: Hooks = field(default_factory=dict)
 
     async def accept(self, envelope: Envelope) -> Accepted | None:
         """Record a message; None: not admitted, nothing stored, nothing to answer.
@@ -88,10 +96,29 @@ class Inbox:
         seq, owner = principal.received(connection, heard.owner)
         _insert(connection, heard, seq, acted=command is not None)
         journal.append(connection, heard.owner, [_received(heard)], under=None)
+        woken: tuple[Woken, ...] = ()
         if command is not None:
             principal.drained(connection, heard.owner)
-            _act(connection, heard, self.access, *command)
-        return Accepted(heard.id, heard.owner, False, command is not None, owner)
+            woken = self._act(connection, heard, *command)
+        return Accepted(heard.id, heard.owner, False, command is not None, owner, woken)
+
+    def _act(self, connection: Connection, heard: _Heard, command: commands.Command, rest: str) -> tuple[Woken, ...]:
+        """Run a command and answer it: where it was said, or in private what is not for a room to see."""
+        asked = commands.Asked(heard.user, heard.owner, rest, heard.envelope, self.access, heard.room, self.hooks)
+        if heard.room is None or command.for_rooms:
+            said = _said(command.answer(connection, asked))
+            _answer(connection, heard, heard.owner, heard.place, said, heard.envelope.reply)
+            return said.woken
+        claim = heard.envelope.sender
+        private = reach.at(connection, heard.user.id, claim.channel, claim.account)
+        woken: tuple[Woken, ...] = ()
+        if private is not None:
+            said = _said(command.answer(connection, replace(asked, principal=heard.user.id, room=None)))
+            woken = said.woken
+            _answer(connection, heard, heard.user.id, private, said, {})
+        told = commands.Said(texts.ANSWERED_IN_PRIVATE)
+        _answer(connection, heard, heard.owner, heard.place, told, heard.envelope.reply, position=1)
+        return woken
 
 
 @dataclass(frozen=True)
@@ -116,21 +143,6 @@ class _Heard:
 
 def _room(connection: Connection, envelope: Envelope) -> Room:
     return rooms.enter(connection, envelope.channel, envelope.account, envelope.conversation, envelope.title)
-
-
-def _act(connection: Connection, heard: _Heard, access: Access, command: commands.Command, rest: str) -> None:
-    """Run a command and answer it: where it was said, or in private what is not for a room to see."""
-    asked = commands.Asked(heard.user, heard.owner, rest, heard.envelope, access, heard.room)
-    if heard.room is None or command.for_rooms:
-        said = command.answer(connection, asked)
-        _answer(connection, heard, heard.owner, heard.place, said, heard.envelope.reply)
-        return
-    claim = heard.envelope.sender
-    private = reach.at(connection, heard.user.id, claim.channel, claim.account)
-    if private is not None:
-        said = command.answer(connection, replace(asked, principal=heard.user.id, room=None))
-        _answer(connection, heard, heard.user.id, private, said, {})
-    _answer(connection, heard, heard.owner, heard.place, texts.ANSWERED_IN_PRIVATE, heard.envelope.reply, position=1)
 
 
 def _insert(connection: Connection, heard: _Heard, seq: int, *, acted: bool) -> None:
@@ -165,19 +177,26 @@ def _received(heard: _Heard) -> Event:
     return Event("message.received", body | ({"speaker": envelope.speaker} if heard.room else {}))
 
 
+def _said(answer: str | commands.Said) -> commands.Said:
+    return commands.Said(answer) if isinstance(answer, str) else answer
+
+
 def _answer(
     connection: Connection,
     heard: _Heard,
     owner: UUID,
     to: Address,
-    said: str | commands.Said,
+    said: commands.Said,
     reply: Mapping[str, Any],
     *,
     position: int = 0,
 ) -> None:
     """Queue the answer to a command as ``owner``'s."""
-    text = said if isinstance(said, str) else said.text
-    buttons = {} if isinstance(said, str) or not said.buttons else {"buttons": [dict(item) for item in said.buttons]}
+    content: dict[str, Any] = {"text": said.text, "reply": dict(reply)}
+    if said.buttons:
+        content["buttons"] = [dict(item) for item in said.buttons]
+    if said.decided:
+        content["decided"] = True
     outbox.queue(
         connection,
         key=f"{heard.id.hex}:{position}",
@@ -185,7 +204,7 @@ def _answer(
         turn=None,
         inbox=heard.id,
         to=to,
-        content={"text": text, "reply": dict(reply), **buttons},
+        content=content,
     )
-    event = Event("reply.queued", {"message": heard.id.hex, "text": text})
+    event = Event("reply.queued", {"message": heard.id.hex, "text": said.text})
     journal.append(connection, owner, [event], under=None)

@@ -1,4 +1,5 @@
-"""The sweeper: every runner has one. It rings again what was lost and takes over what a dead runner left.
+"""The sweeper: every runner has one. It rings again what was lost, takes over what a dead runner left, and closes
+approvals that nobody answered in time.
 
 It serves what it finds in its own process, where a slot is free, so that a lost bell or a lost Redis costs a second and
 no turn. A principal is looked at again after two seconds; a dead owner's, and all pending ones at the start, at once.
@@ -16,7 +17,7 @@ from uuid import UUID
 import structlog
 from sqlalchemy import Connection
 
-from workspace_store import liveness, principal
+from workspace_store import approvals, liveness, principal
 from workspace_store.database import Database, DatabaseUnavailable, now_us
 
 log = structlog.get_logger()
@@ -46,6 +47,8 @@ class Sweeper:
                 if not self.database.is_sqlite and asyncio.get_running_loop().time() - renewed > RENEW_SECONDS:
                     await self.database.write(lambda connection: principal.renew_leases(connection, self.owner))
                     renewed = asyncio.get_running_loop().time()
+                if await self.database.read(approvals.any_due):
+                    await self.database.write(approvals.expire_due)
                 for found in await self.database.write(partial(self._find, not_rung_since=since)):
                     self.serve(found)
             except DatabaseUnavailable as error:

@@ -7,9 +7,17 @@ from datetime import UTC, datetime
 from identity.names import harmless
 from identity.rooms import Room
 from identity.users import User
+from workspace_store.approvals import Approval, Decision, done
 from workspace_store.checkpoints import CommittedGeneration
 
 STOPPING = "Stopping."
+NOTHING_WAITS = "Nothing waits for an answer of yours."
+WHICH_APPROVAL = "Say which one: `/approve ID` or `/deny ID`; `/actions` lists what waits."
+NO_SUCH_APPROVAL = "I know of no such approval; `/actions` lists what waits for you."
+NOT_YOURS = "This is not yours to answer."
+NEEDS_MAIL_CODE = (
+    "By mail I take only the answer written in the question's own mail, with its longer ID; answer that mail with it."
+)
 NO_NOTES = "I keep no notes for you yet."
 NO_GENERATIONS = "Your workspace has no generations yet."
 NO_NOTES_OF_ROOM = "I keep no notes for this room yet."
@@ -48,3 +56,44 @@ def generation(found: CommittedGeneration) -> str:
     at = datetime.fromtimestamp(found.at / 1e6, UTC)
     changes = f"{found.files} files, {found.changed} changed"
     return f"- {found.generation}: {at:%Y-%m-%d %H:%M:%S} UTC, {changes}: {found.note}"
+
+
+def answered(decision: Decision, verdict: str, choice: str) -> str:
+    """What whoever answered an approval reads."""
+    found = decision.approval
+    if found is None:
+        return NO_SUCH_APPROVAL
+    about = f"May I {found.text}?"
+    if decision.outcome == "decided":
+        return "\n\n".join(filter(None, (f"{done(found)}: {about}", decision.told)))
+    if decision.outcome == "not_yours":
+        return NOT_YOURS
+    if decision.outcome == "needs_token":
+        return NEEDS_MAIL_CODE
+    if decision.outcome == "no_such_choice":
+        offered = ", ".join(f"`{c.name}`" for c in found.choices if c.verdict == verdict)
+        return f"`{choice}` was not offered; you can say: {offered or 'nothing of the kind'}."
+    if decision.outcome == "expired":
+        return f"Too late: this expired {_time(found.decided_at or found.expires_at)}. Nothing was done. {about}"
+    return f"Already {_verdict(found)}{_by(found)}, {_time(found.decided_at or 0)}; it stays so. {about}"
+
+
+def decided_for_the_engine(found: Approval) -> str:
+    """What the turn that waited for an answer is told."""
+    return f"[{done(found)}{_by(found)}: {found.text}; approval {found.code}]"
+
+
+def waiting(found: Approval, code: str) -> str:
+    return f"- `{code}` {found.text}: `/approve {code}` or `/deny {code}`, until {_time(found.expires_at)}"
+
+
+def _verdict(found: Approval) -> str:
+    return "denied" if found.status == "denied" else "approved and used" if found.status == "consumed" else "approved"
+
+
+def _by(found: Approval) -> str:
+    return f" by {found.decided_by_name}" if found.decided_by_name else ""
+
+
+def _time(at: int) -> str:
+    return f"{datetime.fromtimestamp(at / 1e6, UTC):%Y-%m-%d %H:%M} UTC"

@@ -126,6 +126,16 @@ def next_open(connection: Connection, owner: UUID) -> Row | None:
     return None
 
 
+def where_heard(connection: Connection, owner: UUID) -> Row | None:
+    """The message being worked on, else the newest one that came."""
+    newest = select(*_COLUMNS).where(inbox.c.principal == owner).order_by(inbox.c.seq.desc()).limit(1)
+    for query in (newest.where(inbox.c.status == "running"), newest):
+        found = connection.execute(query).one_or_none()
+        if found:
+            return Row(**found._mapping)
+    return None
+
+
 def waiting_like(connection: Connection, row: Row) -> list[Row]:
     """Pending messages of the same person in the same strand, oldest first: what the turn of ``row`` may take in."""
     rows = connection.execute(

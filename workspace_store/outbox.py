@@ -50,6 +50,8 @@ class OutboxReply(SQLModel, table=True):
         Index("outbox_answers", "inbox", "number"),
         Index("outbox_repeated", "number", sqlite_where=text("possibly_repeated"),
               postgresql_where=text("possibly_repeated")),
+        Index("outbox_sent_as", "channel", "account", "conversation", "external_id",
+              sqlite_where=text("external_id IS NOT NULL"), postgresql_where=text("external_id IS NOT NULL")),
         Index("outbox_dead", "number", sqlite_where=text("status = 'dead'"), postgresql_where=text("status = 'dead'")),
     )  # fmt: skip
 
@@ -95,7 +97,11 @@ class Address:
 
 @dataclass(frozen=True)
 class Reply:
-    """A claimed reply. ``was_sending``: an earlier sender died between marking and recording: it may have gone out."""
+    """A claimed reply. ``was_sending``: an earlier sender died between marking and recording: it may have gone out.
+
+    ``edits``: the platform's id of the message whose place this takes (the last one of the reply whose id in hex is
+    ``content["edits"]``); None for a reply that edits nothing, empty where that message never went out.
+    """
 
     id: UUID
     key: str
@@ -111,6 +117,7 @@ class Reply:
     attempts: int
     queued_at: int
     was_sending: bool
+    edits: str | None = None
 
 
 # Built once: building a statement costs five times what executing it does.
@@ -215,11 +222,33 @@ def claim(connection: Connection, channels: list[str], claimer: str, dead: list[
     return [
         Reply(
             row.id, row.key, row.number, row.principal, row.turn, row.inbox, row.channel, row.account,
-            row.conversation, row.thread, json.loads(row.content), row.attempts, row.queued_at,
-            row.status == "sending",
+            row.conversation, row.thread, content := json.loads(row.content), row.attempts, row.queued_at,
+            row.status == "sending", _edited(connection, content.get("edits")),
         )
         for row in rows
     ]  # fmt: skip
+
+
+def _edited(connection: Connection, reply: str | None) -> str | None:
+    if reply is None:
+        return None
+    found = connection.execute(select(outbox.c.external_id).where(outbox.c.id == UUID(reply))).scalar()
+    return (found or "").rpartition(" ")[2]
+
+
+def sent_as(connection: Connection, channel: str, account: str, conversation: str, external_id: str) -> UUID | None:
+    """The reply that went out as this one message of its platform."""
+    return connection.execute(
+        select(outbox.c.id)
+        .where(
+            outbox.c.channel == channel,
+            outbox.c.account == account,
+            outbox.c.conversation == conversation,
+            outbox.c.external_id == external_id,
+        )
+        .order_by(outbox.c.number.desc())
+        .limit(1)
+    ).scalar()
 
 
 def sent(connection: Connection, reply: UUID, claimer: str, external_id: str | None, *, repeated: bool = False) -> bool:

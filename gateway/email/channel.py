@@ -102,6 +102,9 @@ class EmailChannel:
 
     async def send(self, reply: Reply) -> Outcome:
         """Send a reply in its thread, under a Message-ID that is the same at every try."""
+        if reply.edits is not None:
+            # A mail that went out stays as it is.
+            return Sent(None)
         data = reply.content["reply"]
         try:
             mail = await asyncio.to_thread(self._compose, reply, data)

@@ -1,4 +1,4 @@
-"""Answers that are not plain messages: to the sender of a slash command alone, and to a pressed button.
+"""Answers that only the sender of a slash command, or whoever pressed a button, sees.
 
 https://docs.slack.dev/interactivity/handling-user-interaction#message_responses: a ``response_url`` takes five answers
 in 30 minutes.
@@ -6,17 +6,11 @@ in 30 minutes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
-import structlog
-from slack_sdk.web.async_client import AsyncWebClient
 
 from gateway.slack.render import render
-
-log = structlog.get_logger()
 
 HOSTS = ("slack.com", "slack-gov.com")
 
@@ -41,13 +35,3 @@ async def only_for_you(session: aiohttp.ClientSession, url: str, markdown: str) 
         except (aiohttp.ClientError, TimeoutError):
             return False
     return True
-
-
-async def take_buttons_away(client: AsyncWebClient, conversation: str, data: Mapping[str, Any]) -> None:
-    """A question that is decided keeps its words and loses its buttons."""
-    asked = str(data.get("asked") or "")
-    section = {"type": "section", "text": {"type": "mrkdwn", "text": asked[:3000]}}
-    try:
-        await client.chat_update(channel=conversation, ts=str(data["pressed"]), text=asked, blocks=[section])
-    except Exception as error:
-        log.info("buttons stay", reason=str(error))

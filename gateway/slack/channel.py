@@ -106,16 +106,18 @@ class SlackChannel:
     async def _answer(self, reply: Reply, installation: Installation) -> Outcome:
         data = reply.content.get("reply") or {}
         conversation, thread = reply.conversation, reply.thread
+        if reply.edits is not None:
+            return await self._sender.edit(reply, Target(installation.client, conversation, thread))
+        if data.get("pressed") and reply.content.get("decided"):
+            # The question loses its buttons and says so itself.
+            return Sent(None)
         if data.get("private"):
             url = str(data.get("response_url") or "")
             text = str(reply.content.get("text") or "")
             if answers.is_slacks(url, self._config.api_url) and await answers.only_for_you(self._session, url, text):
                 return Sent(None, repeated=reply.was_sending)
             conversation, thread = str(data.get("user") or conversation), ""
-        outcome = await self._sender.send(reply, Target(installation.client, conversation, thread))
-        if isinstance(outcome, Sent) and reply.content.get("decided") and data.get("pressed"):
-            await answers.take_buttons_away(installation.client, conversation, data)
-        return outcome
+        return await self._sender.send(reply, Target(installation.client, conversation, thread))
 
     async def fetch(self, account: str, file: str, most: int = FILE_BYTES) -> tuple[str, str, bytes]:
         """(name, content type, content) of an attachment ``slack:ID``. Raises NoFile and connection errors."""

@@ -161,12 +161,12 @@ _LATER = frozenset({"approve", "deny", "undo", "link", "confirm", "unlink", "adm
 
 
 def _reply(parsed: Parsed) -> dict[str, Any]:
+    pressed = parsed.action in {"approve", "deny", "undo"}
     found = {
         "user": parsed.user,
         "response_url": parsed.details.get("response_url"),
-        "private": _privately(parsed) or None,
-        "pressed": parsed.details.get("message"),
-        "asked": parsed.details.get("asked"),
+        "private": pressed or _privately(parsed) or None,
+        "pressed": parsed.details.get("message") if pressed else None,
     }
     return {name: value for name, value in found.items() if value}
 

@@ -19,6 +19,8 @@ FORM = frozenset(
 )
 """The message's form is refused: the same content may pass as plain text."""
 THREAD_GONE = frozenset({"thread_not_found", "cannot_reply_to_message", "message_not_found"})
+GONE = frozenset({"message_not_found", "cant_update_message", "channel_not_found", "thread_not_found"})
+"""There is nothing to edit any more."""
 
 CONNECTION_ERRORS = (aiohttp.ClientError, TimeoutError, OSError)
 

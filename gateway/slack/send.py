@@ -13,7 +13,7 @@ from typing import Any
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from gateway.channel import Outcome, Refused, Retry, Uncertain
+from gateway.channel import Outcome, Refused, Retry, Sent, Uncertain
 from gateway.parts import Found, send_parts
 from gateway.progress import Progress
 from gateway.rendering.chunks import Chunk
@@ -57,6 +57,24 @@ class Sender:
             return await self._find(reply, part, target)
 
         return await send_parts(reply, chunks, self.progress, post, find)
+
+    async def edit(self, reply: Reply, target: Target) -> Outcome:
+        """Put a reply in the place of an earlier message, without buttons. Doing it twice changes nothing."""
+        if not reply.edits:
+            return Sent(None)
+        (chunk, *_) = render(str(reply.content.get("text") or ""), SECTION_CHARACTERS)
+        section = {"type": "section", "text": {"type": "mrkdwn", "text": chunk.text}}
+        try:
+            await target.client.chat_update(
+                channel=target.conversation, ts=reply.edits, text=chunk.text, blocks=[section], link_names=False
+            )
+        except SlackApiError as error:
+            # What was deleted needs no edit.
+            return Sent(None) if outcomes.error_code(error) in outcomes.GONE else outcomes.of_error(error)
+        except outcomes.CONNECTION_ERRORS as error:
+            known = outcomes.of_error(error)
+            return Retry(known.reason) if isinstance(known, Uncertain) else known
+        return Sent(reply.edits)
 
     async def _post(
         self, reply: Reply, part: int, chunk: Chunk, target: Target, buttons: list[dict[str, Any]]
@@ -128,13 +146,14 @@ def _ts_of(messages: Sequence[Mapping[str, Any]], key: str, part: int) -> str | 
 
 
 def _buttons(given: object) -> list[dict[str, Any]]:
-    """``content["buttons"]``: a list of ``{"action", "value", "label"}``."""
-    found = []
-    for item in given if isinstance(given, list) else []:
+    """``content["buttons"]``: a list of ``{"action", "value", "label"}``. Their ids must differ within a block."""
+    found: list[dict[str, Any]] = []
+    for number, item in enumerate(given if isinstance(given, list) else []):
         action = str(item["action"])
+        taken = any(button["action_id"] == action for button in found)
         button = {
             "type": "button",
-            "action_id": action,
+            "action_id": f"{action}:{number}" if taken else action,
             "value": str(item["value"]),
             "text": {"type": "plain_text", "text": str(item["label"])[:75]},
         }

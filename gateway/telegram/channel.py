@@ -102,11 +102,12 @@ class TelegramChannel:
         typing = self._typing.pop((reply.conversation, reply.thread), None)
         if typing is not None:
             typing.cancel()
-        outcome = await self._sender.send(reply)
         data = reply.content.get("reply") or {}
-        if isinstance(outcome, Sent) and reply.content.get("decided") and data.get("pressed"):
-            self._spawn(self._take_buttons_away(int(reply.conversation), int(data["pressed"])))
-        return outcome
+        if reply.edits is not None:
+            return await self._sender.edit(reply)
+        if data.get("query") and await self._answer_press(reply, str(data["query"])):
+            return Sent(None)
+        return await self._sender.send(reply)
 
     async def fetch(self, file: str, most: int = MAX_DOWNLOAD_BYTES) -> bytes:
         """The content of an attachment ``telegram:ID``. Raises TelegramError; ValueError where it is too large."""
@@ -124,7 +125,7 @@ class TelegramChannel:
             self._accept,
             self._changed,
             self._heard,
-            self._pressed,
+            self._unanswered,
             self._quarantine,
             self._config.business,
             self._moved,
@@ -187,21 +188,30 @@ class TelegramChannel:
             if self._typing.get(key) is asyncio.current_task():
                 del self._typing[key]
 
-    def _pressed(self, query: str) -> None:
-        self._spawn(self._answer_press(query))
+    def _unanswered(self, query: str) -> None:
+        """A press that nobody will answer: it came before, or from somebody who may not speak."""
+        self._spawn(self._end_progress(query))
 
-    async def _answer_press(self, query: str) -> None:
-        """https://core.telegram.org/bots/api#answercallbackquery: until then the button shows a progress bar."""
+    async def _end_progress(self, query: str) -> None:
         try:
-            await self._bot.answer_callback_query(query, texts.PRESSED)
+            await self._bot.answer_callback_query(query)
         except TelegramError as error:
             log.debug("press not answered", reason=error.message)
 
-    async def _take_buttons_away(self, chat: int, message: int) -> None:
+    async def _answer_press(self, reply: Reply, query: str) -> bool:
+        """Answer a press where it was made: a note in passing, or a window for what needs explaining; False: too late.
+
+        https://core.telegram.org/bots/api#answercallbackquery
+        """
+        text = str(reply.content.get("text") or "")
+        decided = bool(reply.content.get("decided"))
         try:
-            await self._bot.edit_message_reply_markup(chat_id=chat, message_id=message)
+            await self._bot.answer_callback_query(query, texts.shortened(text), show_alert=not decided)
         except TelegramError as error:
-            log.info("buttons stay", reason=error.message)
+            log.debug("press not answered", reason=error.message)
+            # What was decided is said by the question itself.
+            return decided
+        return True
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)

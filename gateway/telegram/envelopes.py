@@ -63,10 +63,12 @@ def _text(parsed: Parsed) -> str:
 
 
 def _reply(parsed: Parsed) -> dict[str, Any]:
+    key = parsed.dedupe_key or ""
     found = {
         "reply_to": parsed.message_id if not parsed.direct and parsed.action not in _ANSWERS else None,
         "business": parsed.details.get("business_connection_id"),
         "pressed": parsed.message_id if parsed.action in _ANSWERS else None,
+        "query": key.removeprefix("cb:") if key.startswith("cb:") else None,
     }
     return {name: value for name, value in found.items() if value}
 

@@ -27,13 +27,13 @@ Quarantine = Callable[[Mapping[str, Any], str], Awaitable[None]]
 
 @dataclass
 class Intake:
-    """``heard`` and ``pressed`` are told of what was recorded, for signs of life; they do not fail."""
+    """``heard`` is told of what was recorded, for signs of life, ``unanswered`` of presses that get no answer."""
 
     bot: Bot
     accept: Accept
     changed: Changed
     heard: Callable[[Envelope], None]
-    pressed: Callable[[str], None]
+    unanswered: Callable[[str], None]
     quarantine: Quarantine
     business: bool = False
     moved: Moved = stay
@@ -62,7 +62,8 @@ class Intake:
             envelope = envelope_of(parsed, self.bot)
             accepted = await self.accept(envelope)
             if (parsed.dedupe_key or "").startswith("cb:"):
-                self.pressed(str(parsed.dedupe_key).removeprefix("cb:"))
+                if accepted is None or accepted.duplicate:
+                    self.unanswered(str(parsed.dedupe_key).removeprefix("cb:"))
             elif accepted and not accepted.duplicate and not accepted.acted:
                 self.heard(envelope)
         elif parsed.action == "migrate":

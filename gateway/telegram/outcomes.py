@@ -58,3 +58,9 @@ def is_about_topic(error: TelegramError) -> bool:
     """Whether the topic is gone: the answer still belongs to the chat."""
     message = error.message.lower() if isinstance(error, BadRequest) else ""
     return "thread not found" in message or "topic_" in message
+
+
+def is_edited_already(error: TelegramError) -> bool:
+    """Whether there is nothing left to edit: it says so already, or was deleted."""
+    message = error.message.lower() if isinstance(error, BadRequest) else ""
+    return any(word in message for word in ("not modified", "message to edit not found", "message can't be edited"))

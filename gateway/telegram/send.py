@@ -11,7 +11,7 @@ from typing import Any
 from telegram import Bot, InlineKeyboardButton, InlineKeyboardMarkup, LinkPreviewOptions, ReplyParameters
 from telegram.error import ChatMigrated, TelegramError
 
-from gateway.channel import Outcome, Refused, Retry, Uncertain
+from gateway.channel import Outcome, Refused, Retry, Sent, Uncertain
 from gateway.parts import send_parts
 from gateway.progress import Progress
 from gateway.rendering.chunks import Chunk
@@ -21,6 +21,7 @@ from gateway.telegram.render import render
 from workspace_store.outbox import Reply
 
 _PREFIXES = {"approve": "a", "deny": "d", "undo": "u"}
+_IN_A_ROW = 2
 _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 
 
@@ -41,6 +42,33 @@ class Sender:
             return await self._post(reply, message, chunks[part])
 
         return await send_parts(reply, chunks, self.progress, post)
+
+    async def edit(self, reply: Reply) -> Outcome:
+        """Put a reply in the place of an earlier message, without buttons. Doing it twice changes nothing."""
+        if not reply.edits:
+            return Sent(None)
+        (chunk, *_) = render(str(reply.content.get("text") or ""))
+        where: dict[str, Any] = {"chat_id": int(reply.conversation), "message_id": int(reply.edits)}
+        data: Mapping[str, Any] = reply.content.get("reply") or {}
+        if data.get("business"):
+            where["business_connection_id"] = str(data["business"])
+        form: dict[str, Any] = {"text": chunk.text, "parse_mode": "HTML"}
+        for _ in range(3):
+            try:
+                await self.bot.edit_message_text(**where, **form, link_preview_options=_NO_PREVIEW)
+            except ChatMigrated as error:
+                where["chat_id"] = error.new_chat_id
+            except TelegramError as error:
+                if outcomes.is_about_markup(error) and "parse_mode" in form:
+                    form = {"text": chunk.plain}
+                elif outcomes.is_edited_already(error):
+                    return Sent(reply.edits)
+                else:
+                    known = outcomes.of_error(error)
+                    return Retry(known.reason) if isinstance(known, Uncertain) else known
+            else:
+                return Sent(reply.edits)
+        return Refused(texts.refused("the edit in every form"))
 
     def _message(self, reply: Reply, *, first: bool, last: bool) -> dict[str, Any]:
         data: Mapping[str, Any] = reply.content.get("reply") or {}
@@ -76,9 +104,10 @@ class Sender:
 
 def _keyboard(given: object) -> InlineKeyboardMarkup | None:
     """``content["buttons"]``: a list of ``{"action", "value", "label"}``; callback data has at most 64 bytes."""
-    row = [
+    buttons = [
         InlineKeyboardButton(str(item["label"]), callback_data=f"{_PREFIXES[str(item['action'])]}:{item['value']}")
         for item in (given if isinstance(given, list) else [])
         if str(item["action"]) in _PREFIXES and len(str(item["value"]).encode()) <= 62
     ]
-    return InlineKeyboardMarkup([row]) if row else None
+    rows = [buttons[at : at + _IN_A_ROW] for at in range(0, len(buttons), _IN_A_ROW)]
+    return InlineKeyboardMarkup(rows) if rows else None

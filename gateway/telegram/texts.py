@@ -19,7 +19,8 @@ CONFLICT = (
 )
 BAD_TOKEN = "Telegram does not accept `telegram.token`; copy it again from @BotFather and restart"
 BLOCKED = "the person has blocked the bot, or it was removed from the chat"
-PRESSED = "Got it."
+ALERT_CHARACTERS = 200
+"""https://core.telegram.org/bots/api#answercallbackquery"""
 
 
 def unreachable(reason: str) -> str:
@@ -32,3 +33,9 @@ def refused(reason: str) -> str:
 
 def attached(name: str, size: int) -> str:
     return f"(attached: {name}, {size:,} bytes)" if size else f"(attached: {name})"
+
+
+def shortened(text: str) -> str:
+    """A text as a callback's answer may have it: plain, and short."""
+    plain = " ".join(text.replace("`", "").replace("**", "").split())
+    return plain if len(plain) <= ALERT_CHARACTERS else f"{plain[: ALERT_CHARACTERS - 1]}…"

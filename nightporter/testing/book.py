@@ -55,12 +55,12 @@ class Book:
     def texts(self) -> list[str]:
         return [envelope.text for envelope in self.envelopes.values()]
 
-    def reply(self, to: Envelope, text: str, **content: Any) -> Reply:
-        """A reply to an envelope, claimed."""
+    def reply(self, to: Envelope, text: str, *, edits: str | None = None, **content: Any) -> Reply:
+        """A reply to an envelope, claimed; ``edits``: the platform's id of the message whose place it takes."""
         self._number += 1
         return Reply(
             uuid4(), f"turn:{self._number}", self._number, uuid4(), None, None, to.channel, to.account, to.conversation,
-            to.thread, {"text": text, "reply": dict(to.reply), **content}, 0, 0, False,
+            to.thread, {"text": text, "reply": dict(to.reply), **content}, 0, 0, False, edits,
         )  # fmt: skip
 
     async def deliver(self, channel: Channel, reply: Reply, tries: int = 8) -> Outcome:

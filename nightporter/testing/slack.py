@@ -154,12 +154,14 @@ class SlackServer(PlatformServer):
             "authorizations": [installed],
         }
 
-    def pressed(self, action: str, value: str, message: Mapping[str, Any], channel: str = "D1") -> dict[str, Any]:
+    def pressed(
+        self, action: str, value: str, message: Mapping[str, Any], channel: str = "D1", user: str = "UANN"
+    ) -> dict[str, Any]:
         """A ``block_actions`` body: somebody presses a button of a message."""
         return {
             "type": "block_actions",
             "team": {"id": self.team},
-            "user": {"id": "UANN", "team_id": self.team},
+            "user": {"id": user, "team_id": self.team},
             "channel": {"id": channel},
             "container": {"type": "message", "message_ts": message["ts"], "channel_id": channel},
             "message": dict(message),

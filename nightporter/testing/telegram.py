@@ -111,6 +111,18 @@ class TelegramServer(PlatformServer):
         self.messages.append({**message, "sent": said})
         return message
 
+    def _editMessageText(self, said: dict[str, Any]) -> Any:
+        text = Markup(str(said["text"])).text if said.get("parse_mode") == "HTML" else str(said["text"])
+        for message in self.messages:
+            if message["message_id"] == int(said["message_id"]) and message["chat"]["id"] == int(said["chat_id"]):
+                markup = said.get("reply_markup")
+                if (message["text"], message["sent"].get("reply_markup")) == (text, markup):
+                    return _error(400, "Bad Request: message is not modified")
+                sent = {name: value for name, value in message["sent"].items() if name != "reply_markup"}
+                message |= {"text": text, "sent": {**sent, **({"reply_markup": markup} if markup else {})}}
+                return {**message, "edit_date": int(time.time())}
+        return _error(400, "Bad Request: message to edit not found")
+
     def _sendChatAction(self, said: dict[str, Any]) -> Any:
         return True
 
@@ -164,10 +176,10 @@ class TelegramServer(PlatformServer):
         }
         return self.update(message=said)
 
-    def pressed(self, data: str, message: Mapping[str, Any]) -> dict[str, Any]:
+    def pressed(self, data: str, message: Mapping[str, Any], by: Mapping[str, Any] = ANN) -> dict[str, Any]:
         """An update of a button's press."""
         number = next(self._numbers)
-        query = {"id": str(number), "from": ANN, "message": dict(message), "chat_instance": "1", "data": data}
+        query = {"id": str(number), "from": dict(by), "message": dict(message), "chat_instance": "1", "data": data}
         return {"update_id": number, "callback_query": query}
 
     def say(self, *updates: dict[str, Any]) -> None:

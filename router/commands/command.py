@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from sqlalchemy import Connection
@@ -11,7 +11,9 @@ from sqlalchemy import Connection
 from identity.access import Access
 from identity.rooms import Room
 from identity.users import User
+from router.actions import Woken
 from router.envelope import Envelope
+from workspace_store.approvals import Hooks
 
 
 @dataclass(frozen=True)
@@ -27,14 +29,20 @@ class Asked:
     envelope: Envelope
     access: Access
     room: Room | None = None
+    hooks: Hooks = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Said:
-    """An answer with more than words. ``buttons``: ``{"action", "value", "label"}`` each."""
+    """An answer with more than words. ``buttons``: ``{"action", "value", "label"}`` each.
+
+    ``decided``: the question that was answered says so itself, where it was asked. ``woken``: whose inbox got a row.
+    """
 
     text: str
     buttons: tuple[Mapping[str, str], ...] = ()
+    decided: bool = False
+    woken: tuple[Woken, ...] = ()
 
 
 Answer = Callable[[Connection, Asked], "str | Said"]

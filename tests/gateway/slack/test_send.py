@@ -110,9 +110,40 @@ async def test_buttons_come_with_an_approval_and_go_when_it_is_decided(at_work: 
     assert [item["action_id"] for item in asked["blocks"][1]["elements"]] == ["approve", "deny"]
     await at_work.slack.post(at_work.url, at_work.slack.pressed("approve", "ab12", asked))
     pressed = list(at_work.book.envelopes.values())[-1]
+    decided = at_work.book.reply(envelope, "Allow it?\n\nApproved by Ann.", edits=asked["ts"])
+    await at_work.book.deliver(at_work.channel, decided)
     await at_work.book.deliver(at_work.channel, at_work.book.reply(pressed, "Approved.", decided=True))
+    (asked,) = at_work.slack.messages["D1"]
     assert [block["type"] for block in asked["blocks"]] == ["section"]
-    assert asked["text"] == "Allow it?"
+    assert asked["text"] == "Allow it?\n\nApproved by Ann."
+    assert at_work.slack.ephemeral == []
+
+
+async def test_buttons_of_the_same_action_have_ids_of_their_own(at_work: House) -> None:
+    envelope = await heard(at_work)
+    buttons = [{"action": "approve", "value": f"ab12 {name}", "label": name} for name in ("once", "hour", "always")]
+    await at_work.book.deliver(at_work.channel, at_work.book.reply(envelope, "Allow it?", buttons=buttons))
+    (asked,) = at_work.slack.messages["D1"]
+    elements = asked["blocks"][1]["elements"]
+    assert len({item["action_id"] for item in elements}) == 3
+    await at_work.slack.post(at_work.url, at_work.slack.pressed(elements[2]["action_id"], elements[2]["value"], asked))
+    assert at_work.book.texts[-1] == "/approve ab12 always"
+
+
+async def test_a_press_that_decides_nothing_is_explained_to_whoever_pressed(at_work: House) -> None:
+    await at_work.slack.post(at_work.url, at_work.slack.pressed("approve", "ab12", {"ts": "4.1", "text": "Allow it?"}))
+    (pressed,) = at_work.book.envelopes.values()
+    await at_work.book.deliver(at_work.channel, at_work.book.reply(pressed, "Already denied."))
+    assert (at_work.slack.messages, at_work.slack.ephemeral[0]["text"]) == ({}, "Already denied.")
+
+
+async def test_a_question_that_was_deleted_is_not_edited_for_ever(at_work: House) -> None:
+    envelope = await heard(at_work)
+    for gone in ("9.9", ""):
+        outcome = await at_work.book.deliver(at_work.channel, at_work.book.reply(envelope, "Decided.", edits=gone))
+        assert outcome == Sent(None)
+    at_work.slack.fail("chat.update", Fault("lose_response"))
+    assert isinstance(await at_work.channel.send(at_work.book.reply(envelope, "x", edits="9.9")), Retry)
 
 
 async def test_a_slash_command_in_a_channel_is_answered_to_its_sender_only(at_work: House) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gateway.channel import Refused, Retry, Sent, Uncertain
-from nightporter.testing.telegram import TelegramServer
+from nightporter.testing.telegram import ANN, TelegramServer
 from nightporter.testing.web import Fault, until
 from router.envelope import Envelope
 
@@ -105,9 +105,44 @@ async def test_buttons_come_with_an_approval_and_go_when_it_is_decided(at_work: 
     at_work.telegram.say(at_work.telegram.pressed(row[0]["callback_data"], asked))
     await until(lambda: "/approve ab12" in at_work.book.texts, "the answer")
     pressed = list(at_work.book.envelopes.values())[-1]
+    decided = at_work.book.reply(envelope, "Allow it? **Approved.**", edits=str(asked["message_id"]))
+    await at_work.book.deliver(at_work.channel, decided)
     await at_work.book.deliver(at_work.channel, at_work.book.reply(pressed, "Approved.", decided=True))
-    gone = await until(lambda: at_work.telegram.said("editMessageReplyMarkup"), "the buttons go")
-    assert int(gone[0]["message_id"]) == asked["message_id"]
+    (asked,) = at_work.telegram.messages
+    assert asked["text"] == "Allow it? Approved."
+    assert "reply_markup" not in asked["sent"]
+    (answer,) = at_work.telegram.said("answerCallbackQuery")
+    assert (answer["text"], answer.get("show_alert", "false")) == ("Approved.", "false")
+
+
+async def test_a_press_that_decides_nothing_is_explained_in_a_window(at_work: House) -> None:
+    asked = {"message_id": 40, "date": 1, "chat": {**ANN, "type": "private"}, "text": "Allow it?"}
+    at_work.telegram.say(at_work.telegram.pressed("a:ab12 always", asked))
+    await until(lambda: "/approve ab12 always" in at_work.book.texts, "the press")
+    (pressed,) = at_work.book.envelopes.values()
+    await at_work.book.deliver(at_work.channel, at_work.book.reply(pressed, f"Already **denied** {'x' * 300}"))
+    (answer,) = at_work.telegram.said("answerCallbackQuery")
+    assert answer["show_alert"] == "true"
+    assert answer["text"].startswith("Already denied xxx")
+    assert len(answer["text"]) == 200
+    assert at_work.telegram.messages == []
+
+
+async def test_a_press_answered_too_late_is_explained_by_a_message(at_work: House) -> None:
+    asked = {"message_id": 40, "date": 1, "chat": {**ANN, "type": "private"}, "text": "Allow it?"}
+    at_work.telegram.say(at_work.telegram.pressed("d:ab12", asked))
+    await until(lambda: "/deny ab12" in at_work.book.texts, "the press")
+    (pressed,) = at_work.book.envelopes.values()
+    for said, shown_then in (({"decided": True}, []), ({}, ["Already denied."])):
+        at_work.telegram.fail("answerCallbackQuery", Fault("refuse", reason="Bad Request: query is too old"))
+        await at_work.book.deliver(at_work.channel, at_work.book.reply(pressed, "Already denied.", **said))
+        assert shown(at_work.telegram) == shown_then
+
+
+async def test_a_question_that_was_deleted_is_not_edited_for_ever(at_work: House) -> None:
+    envelope = await heard(at_work)
+    assert await at_work.channel.send(at_work.book.reply(envelope, "Decided.", edits="99")) == Sent("99")
+    assert await at_work.channel.send(at_work.book.reply(envelope, "Decided.", edits="")) == Sent(None)
 
 
 async def test_files_are_fetched(at_work: House) -> None:

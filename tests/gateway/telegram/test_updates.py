@@ -149,7 +149,16 @@ async def test_buttons_edits_and_reactions(at_work: House) -> None:
     edit, liked = at_work.book.changes
     assert (edit.kind, edit.message, edit.text) == ("edit", "telegram:7:5:30", "new words")
     assert (liked.kind, liked.emoji, liked.target) == ("reaction", "👍", "41")
-    await until(lambda: telegram.said("answerCallbackQuery"), "the press is answered")
+    assert telegram.said("answerCallbackQuery") == []
+
+
+async def test_a_press_that_comes_again_ends_its_progress_bar(at_work: House) -> None:
+    telegram = at_work.telegram
+    press = telegram.pressed("a:ab12", {"message_id": 40, "date": 1, "chat": {**ANN, "type": "private"}, "text": "x"})
+    again = {**press, "update_id": press["update_id"] + 1}
+    telegram.say(press, again)
+    (answer,) = await until(lambda: telegram.said("answerCallbackQuery"), "the second press is answered")
+    assert "text" not in answer
 
 
 async def test_forwarded_words_are_not_the_senders_own(at_work: House) -> None:

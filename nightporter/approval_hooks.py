@@ -1,0 +1,11 @@
+"""What happens with an approval's answer, by kind: the owner of each kind acts inside the deciding transaction.
+
+A kind that is not here needs nothing but the answer: whoever asked consumes it. Used by the gateway and the command
+line alike.
+"""
+
+from __future__ import annotations
+
+from workspace_store.approvals import Hooks
+
+HOOKS: Hooks = {}

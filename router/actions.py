@@ -1,0 +1,93 @@
+"""Answering an approval: by command, button, reaction, mail or the command line, all meet here.
+
+In one transaction the answer is recorded, the kind's owner acts, the question says what was decided, and what waited
+for it gets an inbox row (once for each approval) that starts a turn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID, uuid4
+
+from sqlalchemy import Connection
+
+from identity.users import Claim
+from router import texts
+from router.envelope import Envelope
+from workspace_store import approvals, inbox, principal
+from workspace_store.approvals import Approval, Decider, Decision, Hooks, Verdict
+from workspace_store.database import now_us
+
+
+@dataclass(frozen=True)
+class Woken:
+    """A principal whose inbox got a row at intake, and who serves it now."""
+
+    principal: UUID
+    owner: str | None
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What became of an answer: for its sender to read, and whose bell to ring after the commit."""
+
+    text: str
+    decision: Decision
+    woken: tuple[Woken, ...] = field(default=())
+
+
+def answer(
+    connection: Connection,
+    code: str | UUID,
+    decider: Decider | None,
+    verdict: Verdict,
+    *,
+    via: str,
+    hooks: Hooks,
+    choice: str = "",
+    needs_token: bool = False,
+) -> Answered:
+    """Answer an approval; what does not decide it is explained."""
+    decision = approvals.decide(
+        connection, code, decider, verdict, via=via, choice=choice, needs_token=needs_token, hooks=hooks
+    )
+    text = texts.answered(decision, verdict, choice)
+    found = decision.approval
+    if decision.outcome != "decided" or found is None or not found.resumes:
+        return Answered(text, decision)
+    return Answered(text, decision, (_resume(connection, found),))
+
+
+def _resume(connection: Connection, found: Approval) -> Woken:
+    """Queue the turn that goes on with what was decided."""
+    where = found.place.address
+    told = Envelope(
+        channel=where.channel,
+        account=where.account,
+        external_id=f"approval:{found.id.hex}",
+        sender=Claim(where.channel, where.account, "", found.decided_by_name, ""),
+        conversation=where.conversation,
+        thread=where.thread,
+        text=texts.decided_for_the_engine(found),
+        reply=found.place.reply,
+    )
+    seq, owner = principal.received(connection, found.principal)
+    inbox.insert(
+        connection, status="pending", id=uuid4(), dedupe_key=f"approval:{found.id.hex}", principal=found.principal,
+        seq=seq, kind="approval", actor=found.decided_by, channel=where.channel, account=where.account,
+        conversation=where.conversation, thread=where.thread, envelope=told.to_json(), received_at=now_us(),
+    )  # fmt: skip
+    return Woken(found.principal, owner)
+
+
+def as_json(found: Approval) -> dict[str, Any]:
+    """An approval for programs to read. Times in Unix seconds."""
+    return {
+        "id": str(found.id), "code": found.code, "kind": found.kind, "text": found.text, "status": found.status,
+        "principal": str(found.principal), "asked": str(found.asked), "role": found.role, "request": found.request,
+        "request_hash": found.request_hash, "choices": [choice.name for choice in found.choices],
+        "choice": found.choice, "channel": found.place.address.channel, "requested_at": found.requested_at / 1e6,
+        "expires_at": found.expires_at / 1e6, "decided_at": found.decided_at and found.decided_at / 1e6,
+        "decided_by": found.decided_by and str(found.decided_by), "decided_via": found.decided_via,
+    }  # fmt: skip

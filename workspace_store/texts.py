@@ -1,0 +1,39 @@
+"""What a person reads of what the store itself asks and tells: approvals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Protocol
+
+
+class _Choice(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def label(self) -> str: ...
+    @property
+    def verdict(self) -> str: ...
+
+
+def question(about: str, choices: Sequence[_Choice], code: str) -> str:
+    """An approval's question, answerable wherever it can be read."""
+    first: dict[str, bool] = {}
+    lines = []
+    for choice in choices:
+        word = "" if choice.verdict not in first else f" {choice.name}"
+        first[choice.verdict] = True
+        lines.append(f"- {choice.label}: `/{choice.verdict} {code}{word}`")
+    return f"**May I {about}?**\n\n" + "\n".join(lines)
+
+
+def decided(about: str, verdict: str, done: str, by: str, at: int) -> str:
+    """What a question says once it is decided."""
+    time = f"{datetime.fromtimestamp(at / 1e6, UTC):%Y-%m-%d %H:%M} UTC"
+    who = f" by {by}" if by else ""
+    outcome = {
+        "approve": f"✅ {done}{who}, {time}.",
+        "deny": f"❌ {done}{who}, {time}.",
+        "expired": f"⌛ Not answered in time; expired {time}.",
+    }[verdict]
+    return f"May I {about}?\n\n{outcome}"
