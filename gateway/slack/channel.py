@@ -17,6 +17,7 @@ from gateway.channel import Outcome, Refused, Retry, Sent
 from gateway.progress import Progress
 from gateway.slack import answers, app, downloads, outcomes, texts
 from gateway.slack.config import SlackConfig
+from gateway.slack.direct import Direct, is_person
 from gateway.slack.installations import REQUEST_SECONDS, Installation, Installations, UnknownWorkspace
 from gateway.slack.intake import NAME, Accept, Intake, TakesPart
 from gateway.slack.send import Sender, Target
@@ -54,6 +55,7 @@ class SlackChannel:
         self._changed = changed
         self._quarantine = quarantine
         self._sender = Sender(progress)
+        self._direct = Direct()
         self._working: list[asyncio.Task[None]] = []
         self._socket: app.Socket | None = None
 
@@ -117,6 +119,11 @@ class SlackChannel:
             if answers.is_slacks(url, self._config.api_url) and await answers.only_for_you(self._session, url, text):
                 return Sent(None, repeated=reply.was_sending)
             conversation, thread = str(data.get("user") or conversation), ""
+        if is_person(conversation):
+            opened = await self._direct.conversation(installation, conversation)
+            if isinstance(opened, Retry):
+                return opened
+            conversation = opened
         return await self._sender.send(reply, Target(installation.client, conversation, thread))
 
     async def fetch(self, account: str, file: str, most: int = FILE_BYTES) -> tuple[str, str, bytes]:

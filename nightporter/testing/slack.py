@@ -33,6 +33,7 @@ class SlackServer(PlatformServer):
         self.team, self.bot_user, self.bot_id = team, bot_user, bot_id
         self.messages: dict[str, list[dict[str, Any]]] = {}
         self.acknowledged: list[str] = []
+        self.direct: dict[str, str] = {}
         self.ephemeral: list[dict[str, Any]] = []
         self.files: dict[str, tuple[dict[str, Any], bytes]] = {}
         self._sockets: list[web.WebSocketResponse] = []
@@ -101,6 +102,10 @@ class SlackServer(PlatformServer):
                 return {"ok": True, "ts": said["ts"]}
         return {"ok": False, "error": "message_not_found"}
 
+    def _conversations_open(self, said: dict[str, Any]) -> dict[str, Any]:
+        user = str(said["users"])
+        return {"ok": True, "channel": {"id": self.direct.setdefault(user, f"D{user}")}}
+
     def _conversations_history(self, said: dict[str, Any]) -> dict[str, Any]:
         found = [item for item in self.messages.get(str(said["channel"]), []) if "thread_ts" not in item]
         return {"ok": True, "messages": found[::-1], "has_more": False}
@@ -140,6 +145,8 @@ class SlackServer(PlatformServer):
     def message(self, text: str, *, channel: str = "D1", user: str = "UANN", **more: Any) -> dict[str, Any]:
         """An Events API body of a message somebody says."""
         ts = more.pop("ts", None) or self.next_ts()
+        if channel.startswith("D"):
+            self.direct[user] = channel
         return self.event({"type": "message", "user": user, "text": text, "channel": channel, "ts": ts, **more})
 
     def event(self, event: Mapping[str, Any]) -> dict[str, Any]:

@@ -96,12 +96,14 @@ class Stage:
             await manager.close(5)
             life.end()
 
-    async def hear(self, text: str, thread: str = "") -> UUID:
-        """Accept a message from the owner; its inbox id."""
+    async def hear(self, text: str, thread: str = "", *, user: str = "owner", room: str = "") -> UUID:
+        """Accept a message from the owner or another user, in private or in a room; its inbox id."""
         access = Access("allowlist", ())
         door = Inbox(self.database, access, lambda _: None)
-        claim = Claim("local", "", "owner", "owner", "token")
-        accepted = await door.accept(Envelope("local", "", uuid4().hex, claim, "owner", thread, text))
+        claim = Claim("local", "", user, user, "token")
+        where = room or user
+        envelope = Envelope("local", "", uuid4().hex, claim, where, thread, text, shared=bool(room))
+        accepted = await door.accept(envelope)
         assert accepted is not None
         self.owner = accepted.principal
         return accepted.message

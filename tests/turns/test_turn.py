@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sqlalchemy import text
+
 from agent.engine import EngineError, Step, ToolCall
 from agent.trajectory import Context
 from tests.turns.stage import Scripted, Stage, answer, shell
@@ -131,3 +133,38 @@ async def test_what_is_said_after_stop_is_no_part_of_the_turn_that_stops(stage: 
     await stage.serve(Scripted(script, takes_messages=True))
     assert await stage.replies(first) == ["Stopped."]
     assert await stage.replies(later[0]) == ["fresh"]
+
+
+async def test_in_a_room_only_the_same_members_words_in_the_same_thread_reach_a_running_turn(stage: Stage) -> None:
+    said = []
+
+    async def script(context: Context) -> Step:
+        if not results(context) and context.turn[0].text == "do this":
+            await stage.hear("not mine", user="bob", room="C1")
+            await stage.hear("and this", user="ann", room="C1")
+            await stage.hear("elsewhere", user="ann", room="C1", thread="other")
+            return shell(1, "true")
+        said.append([(found.text, found.speaker.partition(" (")[0]) for found in context.turn if found.role == "user"])
+        return answer(context, "done")
+
+    await stage.hear("do this", user="ann", room="C1")
+    await stage.serve(Scripted(script, takes_messages=True))
+    assert said == [
+        [("do this", "ann"), ("and this", "ann")],
+        [("not mine", "bob")],
+        [("elsewhere", "ann")],
+    ]
+
+
+async def test_who_was_blocked_while_they_waited_starts_nothing_in_a_room(stage: Stage) -> None:
+    async def script(context: Context) -> Step:
+        return answer(context, "done")
+
+    bob = await stage.hear("do this", user="bob", room="C1")
+    ann = await stage.hear("hello", user="ann", room="C1")
+    blocked = text("UPDATE user_account SET blocked = true WHERE display_name = 'bob'")
+    await stage.database.write(lambda connection: connection.execute(blocked))
+    await stage.serve(Scripted(script))
+    assert (await stage.replies(bob), await stage.replies(ann)) == ([], ["done"])
+    assert [event.body["message"] for event in await stage.events("message.dropped") if event.body] == [bob.hex]
+    assert await stage.verified()
