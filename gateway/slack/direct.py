@@ -43,5 +43,3 @@ class Direct:
                 self._opened.clear()
             self._opened[key] = str((answer.get("channel") or {}).get("id") or user)
         return self._opened[key]
-
-
