@@ -48,8 +48,7 @@ def admit(connection: Connection, claim: Claim, access: Access) -> User | None:
         if admin and user.role != "admin":
             users.set_role(connection, user.id, "admin", None)
         return user
-    local = claim.channel == "local"
-    if not (local or admin or access.policy == "open"):
+    if not _may_enter(claim, access):
         return None
     role = "admin" if admin else "member"
     if user is None:
@@ -68,11 +67,16 @@ def admit_to_room(connection: Connection, claim: Claim, access: Access) -> User 
         return None
     user = users.by_identity(connection, claim)
     known = user is not None and user.role != GUEST
-    if known or access.policy == "open" or is_admin(claim, access.admins):
+    if known or _may_enter(claim, access):
         return admit(connection, claim, access)
     if access.rooms != "open" or (user is not None and user.blocked):
         return None
     return user or users.create(connection, claim, GUEST)
+
+
+def _may_enter(claim: Claim, access: Access) -> bool:
+    """Whether a proven stranger becomes a user at their first word."""
+    return claim.channel == "local" or access.policy == "open" or is_admin(claim, access.admins)
 
 
 def is_admin(claim: Claim, admins: Sequence[str]) -> bool:
