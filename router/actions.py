@@ -12,6 +12,7 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import Connection
 
+from identity.names import harmless, speaker
 from identity.users import Claim
 from router import texts
 from router.envelope import Envelope
@@ -26,6 +27,15 @@ class Woken:
 
     principal: UUID
     owner: str | None
+
+
+@dataclass(frozen=True)
+class Named:
+    """Who answers, under a name that others and the agent may read."""
+
+    id: UUID
+    display_name: str
+    role: str
 
 
 @dataclass(frozen=True)
@@ -49,8 +59,9 @@ def answer(
     needs_token: bool = False,
 ) -> Answered:
     """Answer an approval; what does not decide it is explained."""
+    named = Named(decider.id, harmless(decider.display_name), decider.role) if decider else None
     decision = approvals.decide(
-        connection, code, decider, verdict, via=via, choice=choice, needs_token=needs_token, hooks=hooks
+        connection, code, named, verdict, via=via, choice=choice, needs_token=needs_token, hooks=hooks
     )
     text = texts.answered(decision, verdict, choice)
     found = decision.approval
@@ -62,6 +73,7 @@ def answer(
 def _resume(connection: Connection, found: Approval) -> Woken:
     """Queue the turn that goes on with what was decided."""
     where = found.place.address
+    in_room = found.decided_by is not None and principal.kind(connection, found.principal) == "room"
     told = Envelope(
         channel=where.channel,
         account=where.account,
@@ -71,6 +83,7 @@ def _resume(connection: Connection, found: Approval) -> Woken:
         thread=where.thread,
         text=texts.decided_for_the_engine(found),
         reply=found.place.reply,
+        speaker=speaker(found.decided_by_name, found.decided_by) if in_room and found.decided_by else "",
     )
     seq, owner = principal.received(connection, found.principal)
     inbox.insert(

@@ -23,6 +23,7 @@ NO_GENERATIONS = "Your workspace has no generations yet."
 NO_NOTES_OF_ROOM = "I keep no notes for this room yet."
 NO_GENERATIONS_OF_ROOM = "This room's workspace has no generations yet."
 STOP_IS_FOR_MEMBERS = "Only members can stop what runs here."
+NOT_OF_THIS_ROOM = "That is not for this room: answer it where you were asked, or in private."
 ANSWERED_IN_PRIVATE = (
     "That is between the two of us: I answer in our private conversation. If nothing comes there, write to me there "
     "first."

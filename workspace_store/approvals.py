@@ -30,6 +30,7 @@ from sqlalchemy import BigInteger, Column, Connection, Index, Text, and_, or_, s
 from sqlmodel import Field, SQLModel
 
 from workspace_store import inbox, journal, outbox, texts
+from workspace_store import principal as principals
 from workspace_store.database import database_now_us, storable, table, to_json
 from workspace_store.journal import Event
 from workspace_store.outbox import Address
@@ -51,7 +52,8 @@ CODE_CHARACTERS = 8
 
 
 class ApprovalRow(SQLModel, table=True):
-    """A question to a person. ``role``: who may answer: ``asked`` alone, or any ``admin``. Times in microseconds."""
+    """A question to a person. ``role``: who may answer: ``asked`` (in a room an admin too), or any ``admin``. Times in
+    microseconds."""
 
     __tablename__ = "approval"
     __table_args__ = (
@@ -240,7 +242,8 @@ def request(
     connection.execute(
         approval.insert().values(
             id=identifier, key=key, code=code, token=token, principal=principal,
-            asked=asked or at.speaker or principal, role=role, kind=kind, request=canonical(request), request_hash=hash_request(request), text=text,
+            asked=asked or at.speaker or principal, role=role, kind=kind, request=canonical(request),
+            request_hash=hash_request(request), text=text,
             choices=to_json([asdict(choice) for choice in choices]), turn=turn, resumes=resumes, **asdict(where),
             reply=to_json(dict(at.reply)), question=question, status="pending", requested_at=now,
             expires_at=now + int(seconds * 1e6), decided_by_name="",
@@ -272,7 +275,7 @@ def decide(
     found = find(connection, code)
     if found is None:
         return Decision("unknown")
-    if not _may(found, decider):
+    if not _may(connection, found, decider):
         return Decision("not_yours", found)
     if found.status != "pending":
         return Decision("expired" if found.status == "expired" else "already", found)
@@ -393,10 +396,13 @@ def place_of(connection: Connection, principal: UUID) -> Place | None:
 _PENDING = text("approval.status = 'pending'")
 
 
-def _may(found: Approval, decider: Decider | None) -> bool:
+def _may(connection: Connection, found: Approval, decider: Decider | None) -> bool:
+    """In a room whoever asked for the work may answer, unless they are a guest, and any admin."""
     if decider is None:
         return True
-    return decider.role == "admin" if found.role == "admin" else decider.id == found.asked
+    if found.role == "asked" and decider.id == found.asked:
+        return decider.role != "guest"
+    return decider.role == "admin" and (found.role == "admin" or principals.kind(connection, found.principal) == "room")
 
 
 def _expire(connection: Connection, found: Approval, now: int) -> Approval:

@@ -25,6 +25,9 @@ def _answer(connection: Connection, asked: Asked, verdict: Verdict) -> str | Sai
     code, choice, *_ = [*(word.strip("`.,") for word in asked.rest.split()), "", ""]
     if not code:
         return texts.WHICH_APPROVAL
+    found = approvals.find(connection, code)
+    if asked.room and found is not None and found.principal != asked.room.id:
+        return texts.NOT_OF_THIS_ROOM
     answered = actions.answer(
         connection, code, asked.user, verdict, choice=choice, needs_token=_by_mail(asked), hooks=asked.hooks,
         via="button" if asked.envelope.reply.get("pressed") else asked.envelope.channel,
