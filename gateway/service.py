@@ -23,6 +23,7 @@ from gateway.email.channel import EmailChannel
 from gateway.email.config import EmailConfig
 from gateway.email.maildir import Maildir
 from gateway.email.send import SmtpRelay
+from gateway.email.senders import senders
 from gateway.email.smtp_server import EmailServer
 from gateway.health import Health
 from gateway.local.app import Local
@@ -126,6 +127,7 @@ async def serve(
     await liveness.until(stopping, working)
     server.should_exit = True
     await mail_server.close(grace=DRAIN_SECONDS)
+    mail.senders.close()
     await delivery.drain(DRAIN_SECONDS)
     await asyncio.gather(*(platform.close() for platform in outside), return_exceptions=True)
     await asyncio.wait(working[:1], timeout=DRAIN_SECONDS)
@@ -139,7 +141,8 @@ async def serve(
 
 def _email(config: EmailConfig, inbox: Inbox, home: Path) -> EmailChannel:
     carrier = SmtpRelay(config.relay) if config.relay else Maildir(home / "outgoing-mail")
-    return EmailChannel(config, inbox.accept, carrier, lambda: datetime.now().astimezone(), bool(config.relay))
+    proof = senders(config)
+    return EmailChannel(config, inbox.accept, proof, carrier, lambda: datetime.now().astimezone(), bool(config.relay))
 
 
 def _is_runner(owner: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
@@ -73,6 +74,13 @@ def _mail_address(value: str) -> str:
     return value
 
 
+def _network(value: str) -> str:
+    try:
+        return str(ipaddress.ip_network(value, strict=False))
+    except ValueError as error:
+        raise ValueError(f"{value!r} is no address or network; write for example 10.0.0.0/8") from error
+
+
 class EmailSettings(Section):
     """``[email]``: mail in and out."""
 
@@ -92,6 +100,10 @@ class EmailSettings(Section):
     """DNS server that senders are checked with, `host:port`; the system's when not set."""
     authserv_id: str = ""
     """Name under which one's own mail server writes `Authentication-Results`; others' are ignored."""
+    authserv_peers: tuple[Annotated[str, AfterValidator(_network)], ...] = ("127.0.0.0/8", "::1/128")
+    """From where that server delivers to the agent, addresses or networks: its word is believed from there only."""
+    fresh_hours: PositiveInt = 72
+    """How old a mail may be by its Date and its signature; an older one may be sent again by anybody."""
     imap_url: Annotated[Secret, AfterValidator(url_of("imap", "imaps"))] = ""
     """Mailbox to fetch mail from: `imaps://user:password@host/folder`."""
     imap_url_file: SettingsPath = None

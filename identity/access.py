@@ -6,10 +6,13 @@ until people can be paired.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
+from unicodedata import normalize
 
+import idna
 from sqlalchemy import Connection
 
 from identity import users
@@ -94,6 +97,12 @@ def is_admin(claim: Claim, admins: Sequence[str]) -> bool:
 
 
 def email_key(address: str) -> str:
-    """An address as a key: its domain lower-cased, the rest as it is."""
+    """An address as a key: its domain lower-cased and in A-labels (RFC 5890), the rest as it is.
+
+    Domains that only look alike have different A-labels, and so are different people.
+    """
     local, at, domain = address.strip().rpartition("@")
+    if not domain.isascii():
+        with contextlib.suppress(idna.IDNAError):  # otherwise no domain of this world: nobody can prove to be there
+            domain = idna.encode(normalize("NFC", domain).lower()).decode("ascii")
     return f"{local}{at}{domain.lower()}"

@@ -16,13 +16,16 @@ from typing import Any, Protocol
 import structlog
 
 from gateway.channel import Outcome, Refused, Sent
+from gateway.email import texts
 from gateway.email.compose import ComposedMail, Thread, UnusableAddress, compose
 from gateway.email.config import EmailConfig
 from gateway.email.parse import parse
 from gateway.email.parsed import ParsedMail
 from gateway.email.policy import should_not_answer
 from gateway.email.render import render
+from gateway.email.senders import Sender, Senders, TryAgain, Unproven
 from gateway.email.smtp_server import Accepted, ReceivedMail, TryLater, Verdict
+from gateway.email.smtp_server import Refused as RefusedMail
 from identity.access import OWNER, email_key
 from identity.users import Claim
 from router import inbox
@@ -33,9 +36,6 @@ from workspace_store.outbox import Reply
 log = structlog.get_logger()
 
 NAME = "email"
-PROOFS = {"trusted_relay": "trusted_relay", "none": "unchecked", "dmarc": ""}
-"""What a From proves under each ``email.authentication``; ``dmarc`` is not checked here yet and proves nothing."""
-
 AcceptEnvelope = Callable[[Envelope], Awaitable[inbox.Accepted | None]]
 
 
@@ -51,6 +51,7 @@ class EmailChannel:
 
     config: EmailConfig
     accept: AcceptEnvelope
+    senders: Senders
     carrier: Carrier
     now: Callable[[], datetime]
     repeats: bool
@@ -63,25 +64,43 @@ class EmailChannel:
         if reason is not None:
             log.info("mail dropped", reason=reason, message_id=parsed.message_id)
             return Accepted()
-        envelope = self._envelope(mail, parsed)
-        if not envelope.sender.proof:
-            log.info("mail dropped", reason="its sender is not proven", message_id=parsed.message_id)
-            return Accepted()
         try:
-            await self.accept(envelope)
+            sender = None if mail.authenticated else await self.senders.prove(mail)
+        except Unproven as error:
+            return self._unproven(str(error), parsed)
+        except TryAgain as error:
+            log.warning("a sender cannot be checked now", reason=str(error), message_id=parsed.message_id)
+            return TryLater(texts.PROOF_LATER.format(reason=error), texts.NOT_PROVEN_YET)
+        try:
+            await self.accept(self._envelope(mail, parsed, sender))
         except DatabaseUnavailable:
             return TryLater()
         return Accepted()
 
-    def _envelope(self, mail: ReceivedMail, parsed: ParsedMail) -> Envelope:
-        claim = self._claim(mail, parsed)
-        address = (parsed.reply_to or (parsed.from_address or "",))[0]
+    def _unproven(self, reason: str, parsed: ParsedMail) -> Verdict:
+        """Refused while the sender's own server is connected: an honest sender learns of it, and nobody else does.
+
+        A server of our own would make a bounce of the refusal, to a victim: it is told nothing.
+        """
+        log.info("mail dropped", reason="its sender is not proven", detail=reason, message_id=parsed.message_id)
+        return Accepted() if self.config.behind_own_server else RefusedMail(reason, texts.NOT_PROVEN)
+
+    def _envelope(self, mail: ReceivedMail, parsed: ParsedMail, sender: Sender | None) -> Envelope:
+        """``sender`` is None for the owner, who logged in: their From is unproven and only where the answer goes."""
+        if sender is None:
+            claim = Claim("local", "", OWNER, OWNER, "smtp_auth")
+            address = (parsed.reply_to or (parsed.from_address or "",))[0]
+        else:
+            # Never to a Reply-To: who can write one could have the answers of someone else's agent.
+            claim = Claim(NAME, "", email_key(sender.address), sender.name, sender.proof)
+            address = sender.address
+        seen_as = sender.seen_as if sender else ""
         thread = (*parsed.references, parsed.in_reply_to, parsed.message_id)
         reply: dict[str, Any] = {"to": address, "to_name": parsed.from_name, **asdict(_thread(parsed))}
         return Envelope(
             channel=NAME,
             account="",
-            external_id=f"{claim.external_id}/{_identity(mail, parsed)}",
+            external_id=f"{claim.external_id}/{seen_as or _identity(mail, parsed)}",
             sender=claim,
             conversation=email_key(address),
             thread=next((part for part in thread if part), ""),
@@ -90,15 +109,6 @@ class EmailChannel:
             sent_at=int(parsed.date.timestamp() * 1e6) if parsed.date else None,
             reply=reply,
         )
-
-    def _claim(self, mail: ReceivedMail, parsed: ParsedMail) -> Claim:
-        if mail.authenticated:
-            # The login proves the owner; the From stays unproven and is only where the answer goes.
-            return Claim("local", "", OWNER, OWNER, "smtp_auth")
-        if parsed.from_address is None or len(parsed.from_addresses) != 1:
-            return Claim(NAME, "", "", "", "")
-        proof = PROOFS[self.config.authentication]
-        return Claim(NAME, "", email_key(parsed.from_address), parsed.from_name, proof)
 
     async def send(self, reply: Reply) -> Outcome:
         """Send a reply in its thread, under a Message-ID that is the same at every try."""

@@ -26,8 +26,11 @@ class EmailConfig:
     relay: str = ""
     """`smtp://…` or `smtps://…`; empty: mail goes into a Maildir."""
     authentication: Literal["dmarc", "trusted_relay", "none"] = "dmarc"
-    dns_server: str = ""
+    dns_server: tuple[str, int] | None = None
+    """Host and port; None: the system's."""
     authserv_id: str = ""
+    authserv_peers: tuple[str, ...] = ("127.0.0.0/8", "::1/128")
+    fresh_hours: int = 72
     imap_url: str = ""
     max_bytes: int = MAX_BYTES
     tls_certificate: Path | None = None
@@ -45,6 +48,11 @@ class EmailConfig:
     def domain(self) -> str:
         """What follows the @ of our address."""
         return self.address.rpartition("@")[2]
+
+    @property
+    def behind_own_server(self) -> bool:
+        """Whether a mail server of ours hands the mail over: what we refuse, it would return to a forged sender."""
+        return self.protocol == "lmtp" or bool(self.authserv_id)
 
     @property
     def on_loopback(self) -> bool:

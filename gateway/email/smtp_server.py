@@ -12,6 +12,7 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Literal
 
 import structlog
@@ -47,7 +48,9 @@ class ReceivedMail:
     authenticated: bool
     """SMTP AUTH as `owner` with the local token: the mail is the owner's whatever its From."""
     encrypted: bool
-    protocol: Literal["smtp", "lmtp"]
+    protocol: Literal["smtp", "lmtp", "imap"]
+    received_at: datetime | None = None
+    """When a mailbox of ours got it, for a mail fetched from there; None: now."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +60,10 @@ class Accepted:
 
 @dataclass(frozen=True)
 class Refused:
-    """The mail will never be taken. `reason` is one line for the sender's bounce."""
+    """The mail will never be taken. `reason` is one line for the sender's bounce, `code` what stands before it."""
 
     reason: str = ""
+    code: str = ""
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,7 @@ class TryLater:
     """The mail cannot be kept now; the sender keeps it and tries again."""
 
     reason: str = ""
+    code: str = ""
 
 
 Verdict = Accepted | Refused | TryLater
@@ -194,8 +199,8 @@ class EmailServer:
         if isinstance(verdict, Accepted):
             return texts.ACCEPTED
         if isinstance(verdict, Refused):
-            return _one_line(texts.REFUSED, verdict.reason)
-        return _one_line(texts.TRY_LATER, verdict.reason)
+            return _one_line(verdict.code or texts.REFUSED, verdict.reason)
+        return _one_line(verdict.code or texts.TRY_LATER, verdict.reason)
 
     # Handler hooks of aiosmtpd.
 

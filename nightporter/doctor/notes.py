@@ -6,24 +6,28 @@ from collections.abc import Iterator
 
 from agent import engines
 from nightporter.doctor.check import Finding
+from nightporter.doctor.stores import dns
 from nightporter.settings import Settings
 
 
 def notes(settings: Settings) -> Iterator[Finding]:
     """Mail authentication, access, the engine."""
     if settings.email.authentication == "dmarc":
+        yield Finding("email.authentication", "ok", "`dmarc` checks who wrote a mail by SPF, DKIM and alignment.")
+        yield dns(settings)
+    elif settings.email.authentication == "trusted_relay":
         yield Finding(
             "email.authentication",
             "warn",
-            "`dmarc` accepts only SMTP AUTH so far: other mail is dropped, and never answered.",
-            "Log in as owner with the token, or set `trusted_relay` behind a mail server that checks senders.",
+            f"`trusted_relay` believes every sender: whoever can reach {settings.email.listen} can be anyone.",
+            "Let nothing but a mail server that checks DMARC connect to that port; otherwise set `dmarc`.",
         )
     elif settings.email.authentication == "none":
         yield Finding(
             "email.authentication",
             "warn",
-            "`none` believes every sender: whoever can reach the port can be anyone.",
-            "Use it for tests only.",
+            f"`none` believes every sender: whoever can reach {settings.email.listen} can be anyone, also an admin.",
+            "Use it for tests and closed networks only; set `dmarc` everywhere else.",
         )
     if settings.access.policy == "pairing":
         yield Finding(
@@ -55,7 +59,7 @@ NOT_USED_YET = {
     "engine": ("base_url", "api_key", "fallbacks", "context_window", "daily_budget_usd"),
     "egress": ("allow", "allow_private", "credentials"),
     "identity": ("trusted_slack_teams",),
-    "email": ("dns_server", "authserv_id", "imap_url"),
+    "email": ("imap_url",),
 }
 
 

@@ -1,4 +1,4 @@
-"""Checks of what things are written down in: the database and Redis."""
+"""Checks of what is needed besides: the database, Redis, DNS."""
 
 from __future__ import annotations
 
@@ -46,6 +46,26 @@ def redis(settings: Settings) -> Finding:
         return Finding("redis", "ok", "The embedded Valkey answers.")
     log = valkey.data_folder(settings.home) / "valkey.log"
     return Finding("redis", "fail", "The embedded Valkey does not answer.", f"Look at {log}")
+
+
+def dns(settings: Settings) -> Finding:
+    """Whether DNS answers, by which senders of mail are checked."""
+    from gateway.email.proof.lookups import Resolver
+    from gateway.email.senders import TryAgain
+
+    email = settings.email
+    server = (email.dns_server.host, email.dns_server.port) if email.dns_server else None
+    named = str(email.dns_server) if email.dns_server else "the system's DNS server"
+    try:
+        Resolver(server, seconds=3.0).ask(email.address.rpartition("@")[2], "MX", 3.0)
+    except TryAgain:
+        return Finding(
+            "email.dns_server",
+            "warn",
+            f"No answer from {named}: mail is put off until it does, except from the owner who logs in.",
+            "Set email.dns_server to a server that can be reached.",
+        )
+    return Finding("email.dns_server", "ok", f"{named} answers.".capitalize())
 
 
 def _configured(settings: Settings) -> Finding:

@@ -1,5 +1,21 @@
-"""Attacks run against real sandboxes."""
+"""Attacks run against real sandboxes, and a real mail server."""
 
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.mailrooms import Mailroom, mailroom
 from tests.sandbox_runner.conftest import backend, inside
+from workspace_store.database import Database
 
 __all__ = ["backend", "inside"]
+
+
+@pytest.fixture
+async def room(sqlite: Database, tmp_path: Path) -> AsyncIterator[Mailroom]:
+    """A mail server that serves every proven stranger, so that only proof stands in the way."""
+    async with mailroom(sqlite, tmp_path / "outgoing") as found:
+        yield found
