@@ -108,6 +108,8 @@ class EmailSettings(Section):
     """Mailbox to fetch mail from: `imaps://user:password@host/folder`."""
     imap_url_file: SettingsPath = None
     """File that holds `imap_url`."""
+    reply_all: bool = False
+    """Whether answers to a mail with several recipients also go to those; questions and commands' answers never do."""
     max_bytes: PositiveInt = 25 * 1024 * 1024
     """Largest mail that is accepted, in bytes."""
     tls_certificate: SettingsPath = None

@@ -63,7 +63,7 @@ def _kind(annotation: Any) -> str:
         return _kind(next(a for a in arguments if a is not type(None)))
     if origin is tuple:
         return "list of tables" if _holds_tables(arguments[0]) else "list"
-    return {str: "text", int: "whole number", float: "number", Path: "path", Address: "`host:port`"}[annotation]
+    return {bool: "`true` or `false`", str: "text", int: "whole number", float: "number", Path: "path", Address: "`host:port`"}[annotation]
 
 
 def _holds_tables(annotation: Any) -> bool:
@@ -79,7 +79,7 @@ def _default(field: FieldInfo) -> str:
         return "–"
     if field.default == ():
         return "`[]`"
-    return f"`{field.default}`"
+    return f"`{str(field.default).lower() if isinstance(field.default, bool) else field.default}`"
 
 
 def cli_page() -> str:

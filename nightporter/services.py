@@ -139,6 +139,7 @@ def email_config(settings: EmailSettings) -> EmailConfig:
         fresh_hours=settings.fresh_hours,
         imap_url=settings.imap_url,
         max_bytes=settings.max_bytes,
+        reply_all=settings.reply_all,
         tls_certificate=settings.tls_certificate,
         tls_key=settings.tls_key,
     )

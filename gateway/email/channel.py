@@ -22,6 +22,7 @@ from gateway.email.config import EmailConfig
 from gateway.email.parse import parse
 from gateway.email.parsed import ParsedMail
 from gateway.email.policy import should_not_answer
+from gateway.email.readers import others
 from gateway.email.render import render
 from gateway.email.senders import Sender, Senders, TryAgain, Unproven
 from gateway.email.smtp_server import Accepted, ReceivedMail, TryLater, Verdict
@@ -97,6 +98,8 @@ class EmailChannel:
         seen_as = sender.seen_as if sender else ""
         thread = (*parsed.references, parsed.in_reply_to, parsed.message_id)
         reply: dict[str, Any] = {"to": address, "to_name": parsed.from_name, **asdict(_thread(parsed))}
+        if self.config.reply_all:
+            reply["cc"] = others(parsed, self.config.address, address)
         return Envelope(
             channel=NAME,
             account="",
@@ -135,6 +138,7 @@ class EmailChannel:
             own_name="Nightporter",
             to=[data["to"]],
             to_name=data["to_name"],
+            cc=data.get("cc", []) if reply.turn is not None and not reply.content.get("buttons") else [],
             thread=thread,
             text=parts.text,
             html=parts.html,

@@ -79,6 +79,7 @@ def compose(
     own_name: str = "",
     to: Sequence[str],
     to_name: str = "",
+    cc: Sequence[str] = (),
     thread: Thread,
     text: str,
     html: str = "",
@@ -90,7 +91,7 @@ def compose(
 
     `Auto-Submitted: auto-replied` tells other machines not to answer (RFC 3834, 5.1.7). Raises UnusableAddress.
     """
-    for address in (own_address, *to, *([reply_to] if reply_to else [])):
+    for address in (own_address, *to, *cc, *([reply_to] if reply_to else [])):
         if not is_address(address):
             raise UnusableAddress(texts.BAD_ADDRESS.format(address=address))
     if not to:
@@ -103,6 +104,8 @@ def compose(
         ("From", _mailbox(own_name, own_address)),
         ("To", ",\r\n ".join(_mailbox(to_name if len(to) == 1 else "", address) for address in to)),
     ]
+    if cc:
+        fields.append(("Cc", ",\r\n ".join(_mailbox("", address) for address in cc)))
     if reply_to:
         fields.append(("Reply-To", _mailbox(own_name, reply_to)))
     fields.append(("Subject", _unstructured(reply_subject(thread.subject), "Subject")))
@@ -113,7 +116,7 @@ def compose(
     fields += [("Auto-Submitted", "auto-replied"), ("X-Auto-Response-Suppress", "All")]
     head = "".join(f"{name}: {value}\r\n" for name, value in fields)
     utf8 = not head.isascii()
-    return ComposedMail(identity, own_address, tuple(to), head.encode() + _body(text, html, files), utf8)
+    return ComposedMail(identity, own_address, (*to, *cc), head.encode() + _body(text, html, files), utf8)
 
 
 def reply_subject(subject: str) -> str:

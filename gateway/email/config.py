@@ -33,6 +33,7 @@ class EmailConfig:
     fresh_hours: int = 72
     imap_url: str = ""
     max_bytes: int = MAX_BYTES
+    reply_all: bool = False
     tls_certificate: Path | None = None
     tls_key: Path | None = None
 

@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 import aiosmtplib
+import structlog
 
 from gateway.channel import Outcome, Refused, Retry, Sent, Uncertain
 from gateway.email import texts
 from gateway.email.compose import ComposedMail
 from gateway.email.config import BadEmailSetting, is_loopback
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True)
@@ -79,13 +82,22 @@ class SmtpRelay:
             if client.supports_extension("size"):
                 options.append(f"SIZE={len(mail.data)}")
             await client.mail(mail.sender, options=options, encoding=encoding)
-            for recipient in mail.recipients:
-                await client.rcpt(recipient, encoding=encoding)
+            await self._name_recipients(client, mail, encoding)
         except aiosmtplib.SMTPResponseException as error:
             return _classified(error.code, error.message)
         except (aiosmtplib.SMTPException, OSError, TimeoutError, ssl.SSLError, UnicodeError) as error:
             return Retry(texts.RELAY_UNREACHABLE.format(relay=self.name, reason=str(error) or type(error).__name__))
         return await self._data(client, mail)
+
+    async def _name_recipients(self, client: aiosmtplib.SMTP, mail: ComposedMail, encoding: str) -> None:
+        """Whom it is for; that another reader is not there keeps nothing from whoever asked."""
+        first, *others = mail.recipients
+        await client.rcpt(first, encoding=encoding)
+        for recipient in others:
+            try:
+                await client.rcpt(recipient, encoding=encoding)
+            except aiosmtplib.SMTPResponseException as error:
+                log.info("another reader was refused", relay=self.name, code=error.code)
 
     async def _data(self, client: aiosmtplib.SMTP, mail: ComposedMail) -> Outcome:
         """From here on a lost connection leaves open whether the relay has the message."""
