@@ -63,7 +63,8 @@ def _kind(annotation: Any) -> str:
         return _kind(next(a for a in arguments if a is not type(None)))
     if origin is tuple:
         return "list of tables" if _holds_tables(arguments[0]) else "list"
-    return {bool: "`true` or `false`", str: "text", int: "whole number", float: "number", Path: "path", Address: "`host:port`"}[annotation]
+    kinds = {bool: "`true` or `false`", str: "text", int: "whole number", float: "number", Path: "path"}
+    return {**kinds, Address: "`host:port`"}[annotation]
 
 
 def _holds_tables(annotation: Any) -> bool:
