@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from agent.sandbox import BackgroundTask, CommandResult
 
 POLICY = (
@@ -48,6 +51,17 @@ def fenced(text: str) -> str:
     while fence in text:
         fence += "`"
     return f"{fence}\n{text.rstrip()}\n{fence}"
+
+
+LABEL_CHARACTERS = 80
+
+
+def doing(name: str, arguments: Mapping[str, Any]) -> str:
+    """What a tool does, in a few words for somebody who waits."""
+    if name != "shell":
+        return name.replace("_", " ")
+    first, _, more = str(arguments.get("command") or "").strip().partition("\n")
+    return f"{first[:LABEL_CHARACTERS]}…" if more or len(first) > LABEL_CHARACTERS else first
 
 
 def command_result(result: CommandResult, output: str) -> str:
