@@ -49,6 +49,9 @@ class Operator:
             if call_id in results:
                 replies[said.message] = results[call_id]
                 continue
+            if said.data.get("kind") == "approval":
+                replies[said.message] = texts.decided(said.text)
+                continue
             found = understand(said.text)
             if isinstance(found, str):
                 replies[said.message] = found

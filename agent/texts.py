@@ -101,3 +101,8 @@ def interrupted(known: str) -> str:
 
 def refused(reason: str) -> str:
     return f"I could not run this: {reason}"
+
+
+def decided(text: str) -> str:
+    """What the operator says to an approval's answer: it holds nothing back that could go on by itself."""
+    return f"{text.strip('[]')}. Say again what you wanted, if it was refused before."

@@ -360,6 +360,9 @@ class TurnRunner:
 
 def _asked(assignment: Assignment) -> Said:
     data = {"context": assignment.context} if assignment.context else {}
+    if assignment.row.kind != "message":
+        # Told to the engine by the house, not said by a person.
+        data["kind"] = assignment.row.kind
     return Said("user", assignment.text, message=assignment.row.id.hex, data=data, speaker=assignment.speaker)
 
 
