@@ -19,7 +19,6 @@ from redis.exceptions import RedisError
 
 from gateway.channel import Channel
 from gateway.delivery import Delivery
-from gateway.drafts import Drafts
 from gateway.email.channel import EmailChannel
 from gateway.email.config import EmailConfig
 from gateway.email.maildir import Maildir
@@ -33,6 +32,7 @@ from gateway.local.http_protocol import BoundedHttp
 from gateway.local.stream import Listeners
 from gateway.platforms import PlatformSettings, configured
 from identity.access import Access
+from identity.limits import Limits
 from router.actions import Woken
 from router.bells import Ringer, news
 from router.inbox import Accepted, Inbox
@@ -68,6 +68,7 @@ async def serve(
     connect_async: Callable[[], redis.asyncio.Redis],
     token: str,
     access: Access,
+    limits: Limits,
     http: socket.socket,
     smtp: socket.socket | None,
     email: EmailConfig,
@@ -85,8 +86,7 @@ async def serve(
     database = Database(database_url)
     ringer = Ringer(connect)
     channels: dict[str, Channel] = {LocalChannel.name: LocalChannel()}
-    drafts = Drafts(life.id, database, lives, channels)
-    delivery = Delivery(life.id, database, lives, channels, frozenset({LocalChannel.name}), drafts)
+    delivery = Delivery(life.id, database, lives, channels, frozenset({LocalChannel.name}))
     listeners = Listeners()
 
     def ring(accepted: Accepted) -> None:
@@ -102,7 +102,7 @@ async def serve(
         if woken.owner is None or not _is_runner(woken.owner) or liveness.is_dead(lives, woken.owner):
             ringer.ring(woken.principal)
 
-    inbox = Inbox(database, access, ring, hooks)
+    inbox = Inbox(database, access, ring, hooks, limits)
     mail = _email(email, inbox, home)
     channels[mail.name] = mail
     mail_server = EmailServer(email, mail.received, token=token)
@@ -123,14 +123,13 @@ async def serve(
     working = [
         asyncio.create_task(server.serve(sockets=[http])),
         asyncio.create_task(delivery.run()),
-        asyncio.create_task(_hear(connect_async, delivery, drafts, listeners)),
+        asyncio.create_task(_hear(connect_async, delivery, listeners)),
     ]
     ready()
     await liveness.until(stopping, working)
     server.should_exit = True
     await mail_server.close(grace=DRAIN_SECONDS)
     mail.senders.close()
-    await drafts.close()
     await delivery.drain(DRAIN_SECONDS)
     await asyncio.gather(*(platform.close() for platform in outside), return_exceptions=True)
     await asyncio.wait(working[:1], timeout=DRAIN_SECONDS)
@@ -152,14 +151,12 @@ def _is_runner(owner: str) -> bool:
     return owner.startswith("runner-")
 
 
-async def _hear(
-    connect: Callable[[], redis.asyncio.Redis], delivery: Delivery, drafts: Drafts, listeners: Listeners
-) -> None:
+async def _hear(connect: Callable[[], redis.asyncio.Redis], delivery: Delivery, listeners: Listeners) -> None:
     """Pass on news as they come; without Redis, polling finds everything but live output."""
     while True:
         try:
             async for principal, told in news(connect):
-                _tell(principal, told, delivery, drafts, listeners)
+                _tell(principal, told, delivery, listeners)
         except (RedisError, OSError) as error:
             log.debug("no news without Redis", reason=str(error))
         except ValueError as error:
@@ -167,10 +164,7 @@ async def _hear(
         await asyncio.sleep(NEWS_RETRY_SECONDS)
 
 
-def _tell(
-    principal: UUID, told: Mapping[str, object], delivery: Delivery, drafts: Drafts, listeners: Listeners
-) -> None:
-    drafts.hear(told)
+def _tell(principal: UUID, told: Mapping[str, object], delivery: Delivery, listeners: Listeners) -> None:
     if told.get("bell") == "outbox":
         delivery.ring()
     listeners.tell(principal, dict(told))

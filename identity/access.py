@@ -1,7 +1,7 @@
 """Who may speak to the agent: proof first, then the access policy for the unknown.
 
-Unproven senders are nobody: they are not answered and nothing of theirs is stored. ``pairing`` acts as ``allowlist``
-until people can be paired.
+Unproven senders are nobody: they are not answered and nothing of theirs is stored. Proven strangers are let in
+(``open``), met with silence (``allowlist``), or wait for an admin (``pairing``, see ``identity.pairing``).
 """
 
 from __future__ import annotations
@@ -58,6 +58,14 @@ def admit(connection: Connection, claim: Claim, access: Access) -> User | None:
         return users.create(connection, claim, role)
     users.set_role(connection, user.id, role, None)
     return User(user.id, user.display_name, role, False)
+
+
+def is_stranger(connection: Connection, claim: Claim) -> bool:
+    """Whether a proven claim is nobody's, or a guest's, who is known in rooms only. The blocked are known."""
+    if not claim.proof:
+        return False
+    user = users.by_identity(connection, claim)
+    return user is None or (user.role == GUEST and not user.blocked)
 
 
 def admit_to_room(connection: Connection, claim: Claim, access: Access) -> User | None:

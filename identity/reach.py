@@ -24,9 +24,9 @@ TELEGRAM = "telegram"
 def at(connection: Connection, user: UUID, channel: str, account: str | None = None) -> Address | None:
     """Their private conversation at a channel, the last used one first; None: no identity of theirs is there."""
     known = [
-        (found[1], found[2])
+        (found.account, found.external_id)
         for found in users.identities(connection, user)
-        if found[0] == channel and account in (None, found[1])
+        if found.channel == channel and account in (None, found.account)
     ]
     if not known:
         return None

@@ -11,23 +11,42 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid4
 
-from sqlalchemy import BigInteger, Column, Connection, Index, Integer, Text, bindparam, select, update
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Index,
+    Integer,
+    Text,
+    bindparam,
+    delete,
+    func,
+    literal_column,
+    select,
+    text,
+    tuple_,
+    update,
+)
 from sqlmodel import Field, SQLModel
 
 from workspace_store import principal as principals
 from workspace_store.database import now_us, table
+from workspace_store.principal import principal
 
 
 class UserRow(SQLModel, table=True):
     """A person. ``role``: ``admin``, ``member``, or ``guest`` (known from rooms only)."""
 
     __tablename__ = "user_account"
+    __table_args__ = (
+        Index("user_admins", "id", sqlite_where=text("role = 'admin'"), postgresql_where=text("role = 'admin'")),
+        Index("user_in_order", "created_at", "id"),
+    )
 
     id: UUID = Field(primary_key=True)
     display_name: str
     role: str
     blocked: bool = False
-    merged_into: UUID | None = None
     created_at: int = Field(sa_column=Column(BigInteger, nullable=False))
 
 
@@ -38,7 +57,9 @@ class IdentityRow(SQLModel, table=True):
     __table_args__ = (
         Index("identity_key", "channel", "account", "external_id", unique=True),
         Index("identity_of", "user"),
-    )
+        Index("identity_vouched", "vouched_mail", sqlite_where=text("vouched_mail IS NOT NULL"),
+              postgresql_where=text("vouched_mail IS NOT NULL")),
+    )  # fmt: skip
 
     id: UUID = Field(primary_key=True)
     channel: str
@@ -48,12 +69,15 @@ class IdentityRow(SQLModel, table=True):
     display: str
     proof: str
     proven_at: int = Field(sa_column=Column(BigInteger, nullable=False))
+    # The mail address its platform vouched for when it was first looked at; a later one never counts. Empty: none.
+    vouched_mail: str | None = None
 
 
 class IdentityEventRow(SQLModel, table=True):
     """Who did what to whose identity, when."""
 
     __tablename__ = "identity_event"
+    __table_args__ = (Index("identity_event_of", "user", "number"),)
 
     number: int | None = Field(
         default=None,
@@ -90,31 +114,110 @@ class Claim:
 
 @dataclass(frozen=True)
 class User:
+    """``merged_into``: the user this one was merged into, where it was looked up by its own UUID."""
+
     id: UUID
     display_name: str
     role: str
     blocked: bool
+    created_at: int = 0
+    merged_into: UUID | None = None
 
 
+@dataclass(frozen=True)
+class Known:
+    """An identity: how somebody is known at a channel. ``user``: whom it was proven for, before any merge."""
+
+    channel: str
+    account: str
+    external_id: str
+    display: str = ""
+    proof: str = ""
+    proven_at: int = 0
+    user: UUID | None = None
+    id: UUID | None = None
+
+    @property
+    def name(self) -> str:
+        """As people write it: ``email:ann@example.org``, ``slack:T1/U1``, ``telegram:42``."""
+        place = f"{self.account}/{self.external_id}" if self.channel == "slack" else self.external_id
+        return f"{self.channel}:{place}"
+
+
+@dataclass(frozen=True)
+class IdentityEvent:
+    """``actor``: None is the command line, or the house itself."""
+
+    number: int
+    at: int
+    actor: UUID | None
+    kind: str
+    detail: dict[str, Any]
+
+
+# Whose an identity is: its user's, or since a merge, of the user that one was merged into.
+_OWNED = identity.join(principal, principal.c.id == identity.c.user).join(
+    user_account, user_account.c.id == func.coalesce(principal.c.merged_into, principal.c.id)
+)
+_USER: tuple[Any, ...] = (user_account, literal_column("NULL").label("merged_into"))
 _BY_IDENTITY = (
-    select(user_account)
-    .join(identity, identity.c.user == user_account.c.id)
+    select(*_USER)
+    .select_from(_OWNED)
     .where(
         identity.c.channel == bindparam("at"),
         identity.c.account == bindparam("by"),
         identity.c.external_id == bindparam("known_as"),
     )
 )
+_WITH_MERGE = select(user_account, principal.c.merged_into).join(principal, principal.c.id == user_account.c.id)
+_BY_ID = _WITH_MERGE.where(user_account.c.id == bindparam("of"))
+_ADMINS = _WITH_MERGE.where(
+    user_account.c.role == literal_column("'admin'"), ~user_account.c.blocked, principal.c.merged_into.is_(None)
+)
+_PAGE = (
+    _WITH_MERGE.where(
+        tuple_(user_account.c.created_at, user_account.c.id)
+        > tuple_(bindparam("at"), bindparam("id", type_=user_account.c.id.type))
+    )
+    .order_by(user_account.c.created_at, user_account.c.id)
+    .limit(bindparam("most"))
+)
+_IDENTITIES = (
+    select(identity)
+    .where(identity.c.user.in_(bindparam("owners", expanding=True)))
+    .order_by(identity.c.proven_at, identity.c.id)
+)
+
+
+def _user(row: Any) -> User:
+    return User(row.id, row.display_name, row.role, row.blocked, row.created_at, row.merged_into)
 
 
 _BLOCKED = select(user_account.c.blocked).where(user_account.c.id == bindparam("of"))
 
 
 def by_identity(connection: Connection, claim: Claim) -> User | None:
-    """The user of a proven identity: one look-up by (channel, account, external id)."""
+    """The user of a proven identity: one look-up by (channel, account, external id), merges followed."""
     given = {"at": claim.channel, "by": claim.account, "known_as": claim.external_id}
     row = connection.execute(_BY_IDENTITY, given).one_or_none()
-    return None if row is None else User(row.id, row.display_name, row.role, row.blocked)
+    return None if row is None else _user(row)
+
+
+def get(connection: Connection, identifier: UUID) -> User | None:
+    """A user by UUID, as it was before any merge; ``merged_into`` says whose it is since."""
+    row = connection.execute(_BY_ID, {"of": identifier}).one_or_none()
+    return None if row is None else _user(row)
+
+
+def admins(connection: Connection) -> list[User]:
+    """Who administers and is not blocked."""
+    return [_user(row) for row in connection.execute(_ADMINS)]
+
+
+def page(connection: Connection, after: User | None = None, limit: int = 50) -> list[User]:
+    """Users in the order they came, a page at a time."""
+    given = {"at": after.created_at if after else -1, "id": after.id if after else UUID(int=0), "most": limit}
+    return [_user(row) for row in connection.execute(_PAGE, given)]
 
 
 def create(connection: Connection, claim: Claim, role: str) -> User:
@@ -123,19 +226,12 @@ def create(connection: Connection, claim: Claim, role: str) -> User:
     name = claim.display or claim.external_id
     now = now_us()
     connection.execute(
-        user_account.insert().values(
-            id=identifier, display_name=name, role=role, blocked=False, merged_into=None, created_at=now
-        )
+        user_account.insert().values(id=identifier, display_name=name, role=role, blocked=False, created_at=now)
     )
-    connection.execute(
-        identity.insert().values(
-            id=uuid4(), channel=claim.channel, account=claim.account, external_id=claim.external_id, user=identifier,
-            display=name, proof=claim.proof, proven_at=now,
-        )
-    )  # fmt: skip
     principals.create(connection, identifier, "user")
+    add_identity(connection, identifier, claim)
     record(connection, None, identifier, "identity.created", {"channel": claim.channel, "proof": claim.proof})
-    return User(identifier, name, role, False)
+    return User(identifier, name, role, False, now)
 
 
 def record(connection: Connection, actor: UUID | None, user: UUID | None, kind: str, detail: dict[str, Any]) -> None:
@@ -153,31 +249,58 @@ def is_blocked(connection: Connection, user: UUID) -> bool:
     return bool(connection.execute(_BLOCKED, {"of": user}).scalar())
 
 
-def identities(connection: Connection, user: UUID) -> list[tuple[str, str, str]]:
-    """(channel, account, external id) of every channel a user is known at."""
-    rows = connection.execute(
-        select(identity.c.channel, identity.c.account, identity.c.external_id)
-        .where(identity.c.user == user)
-        .order_by(identity.c.proven_at)
-    )
-    return [(row.channel, row.account, row.external_id) for row in rows]
+def add_identity(connection: Connection, user: UUID, claim: Claim) -> Known:
+    """Another way of being reached. IntegrityError where it is somebody's already."""
+    known = Known(
+        claim.channel, claim.account, claim.external_id, claim.display or claim.external_id, claim.proof, now_us(),
+        user, uuid4(),
+    )  # fmt: skip
+    connection.execute(identity.insert().values(**known.__dict__, vouched_mail=None))
+    return known
+
+
+def remove_identity(connection: Connection, known: Known) -> None:
+    """Whoever comes by it afterwards is a stranger."""
+    connection.execute(delete(identity).where(identity.c.id == known.id))
+
+
+def identities(connection: Connection, user: UUID) -> list[Known]:
+    """Every channel a user is known at, by themselves or by those merged into them; the oldest first."""
+    rows = connection.execute(_IDENTITIES, {"owners": principals.scope(connection, user)})
+    return [_known(row) for row in rows]
+
+
+def identity_named(connection: Connection, name: str) -> Known | None:
+    """An identity by ``channel:external id`` (Slack: ``slack:TEAM/USER``), or the name of the local channel."""
+    channel, _, external = name.strip().rpartition(":") if not name.startswith("email:") else ("email", "", name[6:])
+    account, _, external = external.rpartition("/") if channel == "slack" else ("", "", external)
+    query = select(identity).where(identity.c.channel == (channel or "local"), identity.c.external_id == external)
+    if account:
+        query = query.where(identity.c.account == account)
+    rows = connection.execute(query.limit(2)).all()
+    # An id that two accounts have names nobody.
+    return _known(rows[0]) if len(rows) == 1 else None
+
+
+def _known(row: Any) -> Known:
+    return Known(row.channel, row.account, row.external_id, row.display, row.proof, row.proven_at, row.user, row.id)
 
 
 def find(connection: Connection, name: str) -> User | None:
-    """A user by UUID, ``channel:external id``, or the name of the local channel."""
+    """A user by UUID, ``channel:external id``, or the name of the local channel; merges are followed by name only."""
     try:
-        wanted = UUID(name)
+        return get(connection, UUID(name))
     except ValueError:
-        channel, _, external = name.rpartition(":")
-        account, _, external = external.rpartition("/") if channel == "slack" else ("", "", external)
-        query = (
-            select(user_account)
-            .join(identity, identity.c.user == user_account.c.id)
-            .where(identity.c.channel == (channel or "local"), identity.c.external_id == external)
-        )
-        if account:
-            query = query.where(identity.c.account == account)
-    else:
-        query = select(user_account).where(user_account.c.id == wanted)
-    row = connection.execute(query.limit(1)).one_or_none()
-    return None if row is None else User(row.id, row.display_name, row.role, row.blocked)
+        known = identity_named(connection, name)
+    return None if known is None else by_identity(connection, Claim(known.channel, known.account, known.external_id))
+
+
+def events(connection: Connection, user: UUID, limit: int = 50) -> list[IdentityEvent]:
+    """What was done about a user, the newest first."""
+    rows = connection.execute(
+        select(identity_event)
+        .where(identity_event.c.user == user)
+        .order_by(identity_event.c.number.desc())
+        .limit(limit)
+    )
+    return [IdentityEvent(row.number, row.at, row.actor, row.kind, json.loads(row.detail)) for row in rows]

@@ -17,6 +17,7 @@ from gateway.email.config import EmailConfig
 from gateway.platforms import PlatformSettings
 from gateway.settings import EmailSettings
 from identity.access import Access
+from identity.limits import Limits
 from nightporter import texts
 from nightporter.approval_hooks import HOOKS
 from nightporter.errors import ConfigurationError
@@ -81,6 +82,7 @@ def gateway(context: ServiceContext) -> None:
             connect_async=partial(async_redis_client, settings.redis_url, settings.home),
             token=ensure_token(settings),
             access=Access(settings.access.policy, settings.access.admins, settings.access.rooms),
+            limits=Limits(settings.access.sender_per_minute, settings.access.channel_per_minute),
             http=context.sockets["http"],
             smtp=context.sockets.get("smtp"),
             email=email_config(settings.email),

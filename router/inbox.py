@@ -1,12 +1,13 @@
 """Intake: a message is durably recorded in one transaction, and only then acknowledged to its platform.
 
-Duplicates are acknowledged and dropped. Unproven senders and strangers the policy does not admit are dropped before
-anything of theirs is stored.
+Duplicates are acknowledged and dropped. Unproven senders are dropped before anything of theirs is stored, and what
+is over a limit with them; strangers get what the access policy says (``router.strangers``).
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,9 +19,10 @@ from sqlalchemy.exc import IntegrityError
 
 from identity import names, reach, rooms
 from identity.access import Access, admit, admit_to_room
+from identity.limits import Limits, Verdict
 from identity.rooms import Room
 from identity.users import User
-from router import commands, texts
+from router import commands, strangers, texts
 from router.actions import Woken
 from router.envelope import Envelope
 from workspace_store import inbox, journal, outbox, principal
@@ -60,6 +62,7 @@ class Inbox:
     access: Access
     ring: Callable[[Accepted], None]
     hooks: Hooks = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
 
     async def accept(self, envelope: Envelope) -> Accepted | None:
         """Record a message; None: not admitted, nothing stored, nothing to answer.
@@ -74,25 +77,37 @@ class Inbox:
         return accepted
 
     async def _record_once(self, envelope: Envelope) -> Accepted | None:
+        judge = self._judge(envelope)
         for _ in range(CLASHES):
             with contextlib.suppress(IntegrityError):
                 # The same message, or the same new sender, at the same moment: next time it is there to be found.
-                return await self.database.write(lambda connection: self._record(connection, envelope))
-        return await self.database.write(lambda connection: self._record(connection, envelope))
+                return await self.database.write(lambda connection: self._record(connection, envelope, judge))
+        return await self.database.write(lambda connection: self._record(connection, envelope, judge))
 
-    def _record(self, connection: Connection, envelope: Envelope) -> Accepted | None:
+    def _judge(self, envelope: Envelope) -> Callable[[], Verdict]:
+        """Asks the limits once, however often the transaction runs. Whoever holds the local token has none."""
+        sender = envelope.sender
+        if sender.channel == "local":
+            return lambda: "take"
+        return functools.cache(lambda: self.limits.judge(envelope.channel, envelope.account, sender.external_id))
+
+    def _record(self, connection: Connection, envelope: Envelope, judge: Callable[[], Verdict]) -> Accepted | None:
         there = inbox.find(connection, envelope.dedupe_key)
         if there is not None:
             return Accepted(there.id, there.principal, True, there.kind == "command", None)
         admitted = admit_to_room if envelope.shared else admit
         user = admitted(connection, envelope.sender, self.access)
         if user is None:
+            answered = strangers.hear(connection, envelope, self.access)
+            return Accepted(uuid4(), principal.HOUSE, False, True, None) if answered else None
+        verdict = judge()
+        if verdict == "drop":
             return None
         room = _room(connection, envelope) if envelope.shared else None
         if room is not None:
             envelope = replace(envelope, speaker=names.speaker(user.display_name, user.id))
         heard = _Heard(uuid4(), envelope, user, room)
-        command = commands.find(envelope.text)
+        command = commands.find(envelope.text) if verdict == "take" else (self._over_limit(), "")
         seq, owner = principal.received(connection, heard.owner)
         _insert(connection, heard, seq, acted=command is not None)
         journal.append(connection, heard.owner, [_received(heard)], under=None)
@@ -119,6 +134,10 @@ class Inbox:
         told = commands.Said(texts.ANSWERED_IN_PRIVATE)
         _answer(connection, heard, heard.owner, heard.place, told, heard.envelope.reply, position=1)
         return woken
+
+    def _over_limit(self) -> commands.Command:
+        text = texts.over_limit(self.limits.sender, self.limits.channel)
+        return commands.Command("", lambda connection, asked: text, for_rooms=True)
 
 
 @dataclass(frozen=True)

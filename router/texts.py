@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from identity.names import harmless
+from identity.pairing import Waiting
 from identity.rooms import Room
-from identity.users import User
+from identity.users import Known, User
 from workspace_store.approvals import Approval, Decision, done
 from workspace_store.checkpoints import CommittedGeneration
 
@@ -28,6 +29,9 @@ ANSWERED_IN_PRIVATE = (
     "That is between the two of us: I answer in our private conversation. If nothing comes there, write to me there "
     "first."
 )
+LET_IN = "Let in"
+TURN_AWAY = "Turn away"
+WELCOME = "You are let in. I have not kept what you wrote before: please say it again. `/help` lists commands."
 
 
 def status(waiting: int, awake: bool, generation: int, at: datetime | None) -> str:
@@ -40,8 +44,8 @@ def status(waiting: int, awake: bool, generation: int, at: datetime | None) -> s
     return "\n".join(lines)
 
 
-def whoami(user: User, identities: list[tuple[str, str, str]]) -> str:
-    known = ", ".join(f"{channel}:{external}" for channel, _, external in identities)
+def whoami(user: User, identities: list[Known]) -> str:
+    known = ", ".join(one.name for one in identities)
     return f"You are {user.display_name} (`{user.id}`), {user.role}. I know you as {known}."
 
 
@@ -98,3 +102,31 @@ def _by(found: Approval) -> str:
 
 def _time(at: int) -> str:
     return f"{datetime.fromtimestamp(at / 1e6, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def stranger(code: str) -> str:
+    return (
+        f"I do not know you yet, so I have not read what you wrote. Your code is `{code}`: an administrator can let "
+        f"you in with it (`/admin approve {code}`) within an hour. If you use me at another channel already, say "
+        "`/link` there and bring its code here."
+    )
+
+
+def somebody_asks(found: Waiting) -> str:
+    claim = found.claim
+    known = Known(claim.channel, claim.account, claim.external_id)
+    called = f', who goes by the name "{harmless(claim.display)}" there,' if claim.display else ""
+    return (
+        f"`{known.name}`{called} asks to be let in, and waits for an hour.\n\n"
+        f"- `/admin approve {found.code}` lets them in as a member\n"
+        f"- `/admin refuse {found.code}` turns them away"
+    )
+
+
+def over_limit(sender: int, channel: int) -> str:
+    rules = [f"{sender} messages a minute from one sender"] if sender else []
+    rules += [f"{channel} a minute at one channel"] if channel else []
+    return (
+        f"That is more than I take: {' and '.join(rules)}. I have not taken this message, nor will I take what comes "
+        "before there is room again; please wait a minute and send it again. What I took before is being answered."
+    )

@@ -178,6 +178,12 @@ def unfolded(connection: Connection, owner: UUID, most: int) -> int:
     return int(connection.execute(_UNFOLDED, {"of": owner, "most": most}).scalar_one())
 
 
+def count_turns(connection: Connection, owner: UUID) -> int:
+    """How many turns a principal has had."""
+    counted = select(func.count()).where(turn_record.c.principal == owner)
+    return int(connection.execute(counted).scalar_one())
+
+
 def newest_folds(connection: Connection, owner: UUID, before: int, limit: int) -> list[tuple[int, str]]:
     """(seq, extract) of the newest ``limit`` folded turns before journal seq ``before``, in order."""
     rows = connection.execute(_NEWEST_FOLDS, {"of": owner, "before": before, "most": limit})

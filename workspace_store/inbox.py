@@ -13,6 +13,7 @@ from sqlalchemy import BigInteger, Column, Connection, Index, Text, bindparam, c
 from sqlmodel import Field, SQLModel
 
 from workspace_store.database import now_us, table
+from workspace_store.principal import received
 
 Status = Literal["pending", "running", "taken", "waiting", "done", "failed", "set_aside"]
 FINAL = ("done", "failed", "set_aside")
@@ -127,9 +128,9 @@ def next_open(connection: Connection, owner: UUID) -> Row | None:
 
 
 def where_heard(connection: Connection, owner: UUID) -> Row | None:
-    """The message being worked on, else the newest one that came, else the newest command."""
+    """The message being worked on, else the newest one that came."""
     newest = select(*_COLUMNS).where(inbox.c.principal == owner).order_by(inbox.c.seq.desc()).limit(1)
-    for query in (newest.where(inbox.c.status == "running"), newest.where(inbox.c.kind == "message"), newest):
+    for query in (newest.where(inbox.c.status == "running"), newest):
         found = connection.execute(query).one_or_none()
         if found:
             return Row(**found._mapping)
@@ -163,6 +164,22 @@ def newest(connection: Connection, owner: UUID, channel: str | None = None, limi
         query = query.where(inbox.c.channel == channel)
     rows = connection.execute(query.order_by(inbox.c.seq.desc()).limit(limit))
     return [Row(**row._mapping) for row in rows]
+
+
+def unfinished(connection: Connection, owner: UUID) -> bool:
+    """Whether a turn was cut off in the middle: its rows belong to that journal, and to nobody else's."""
+    begun = inbox.c.status.in_(("running", "taken", "waiting"))
+    return connection.execute(select(inbox.c.id).where(inbox.c.principal == owner, begun).limit(1)).first() is not None
+
+
+def move_pending(connection: Connection, owner: UUID, to: UUID) -> int:
+    """Give what waits for one principal to another, at the end of its line; how many rows. Both rows are locked."""
+    waiting = select(inbox.c.id).where(inbox.c.principal == owner, inbox.c.status == "pending").order_by(inbox.c.seq)
+    found = [row.id for row in connection.execute(waiting)]
+    for identifier in found:
+        seq, _ = received(connection, to)
+        connection.execute(update(inbox).where(inbox.c.id == identifier).values(principal=to, seq=seq, actor=to))
+    return len(found)
 
 
 def taken_by(connection: Connection, turn: UUID) -> list[Row]:

@@ -68,6 +68,8 @@ KINDS: Mapping[str, str] = {
     "reply.failed": "a reply was given up",
     "identity.created": "a person was seen for the first time at a channel",
     "identity.linked": "two identities became one person",
+    "identity.unlinked": "what had become one person is two again",
+    "access.requested": "a stranger asked to be let in",
     "task.ended": "a background task ended",
 }
 

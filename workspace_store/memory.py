@@ -1,6 +1,6 @@
 """Notes a principal's memory is made of, and full-text search over them and over folded turns.
 
-The scope is in the query itself: no search can return another principal's words.
+The scope is in the query itself: no search can return another principal's words, but those merged into it are its own.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ import unicodedata
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
-from sqlalchemy import BigInteger, Column, Connection, Index, Text, bindparam, select, text, update
+from sqlalchemy import BigInteger, Column, Connection, Index, Text, bindparam, func, select, text, update
 from sqlmodel import Field, SQLModel
 
+from workspace_store import principal
 from workspace_store.database import now_us, storable, table
 
 SEARCHED_CHARACTERS = 100_000
@@ -71,7 +72,7 @@ class Hit:
 
 _NOTES = (
     select(note.c.id, note.c.body, note.c.turn, note.c.at)
-    .where(note.c.principal == bindparam("of"), note.c.superseded_by.is_(None))
+    .where(note.c.principal.in_(bindparam("scope", expanding=True)), note.c.superseded_by.is_(None))
     .order_by(note.c.at.desc())
     .limit(bindparam("most"))
 )
@@ -93,9 +94,15 @@ def write_note(connection: Connection, owner: UUID, key: str, body: str, turn: U
 
 
 def notes(connection: Connection, owner: UUID, limit: int = 50) -> list[Note]:
-    """The newest notes that still stand, newest first."""
-    rows = connection.execute(_NOTES, {"of": owner, "most": limit})
+    """The newest notes that still stand, newest first: the owner's and those of whoever was merged into them."""
+    rows = connection.execute(_NOTES, {"scope": principal.scope(connection, owner), "most": limit})
     return [Note(row.id, row.body, row.turn, row.at) for row in rows]
+
+
+def count(connection: Connection, owner: UUID) -> int:
+    """How many of an owner's notes still stand."""
+    standing = select(func.count()).where(note.c.principal == owner, note.c.superseded_by.is_(None))
+    return int(connection.execute(standing).scalar_one())
 
 
 def supersede(connection: Connection, old: UUID, new: UUID) -> None:
@@ -123,20 +130,23 @@ def _plain(body: str) -> str:
 
 
 def search(connection: Connection, owner: UUID, query: str, limit: int = 5) -> list[Hit]:
-    """The best matches for any word of ``query`` among the owner's own words, best first."""
+    """The best matches for any word of ``query`` among the words of the owner and of those merged into them."""
     words = re.findall(r"\w+", query)[:32]
     if not words:
         return []
+    scope = [one.hex for one in principal.scope(connection, owner)]
     if connection.dialect.name == "sqlite":
         # The owner is a word to look up too: the cost does not grow with what others have said.
-        match = f'principal : "{owner.hex}" AND body : (' + " OR ".join(f'"{word}"' for word in words) + ")"
+        whose = " OR ".join(f'"{one}"' for one in scope)
+        match = f"principal : ({whose}) AND body : (" + " OR ".join(f'"{word}"' for word in words) + ")"
         sql = """SELECT kind, ref, body, at FROM memory_search
-                 WHERE memory_search MATCH :match AND principal = :owner
+                 WHERE memory_search MATCH :match AND principal IN :scope
                  ORDER BY bm25(memory_search, 1.0, 0.0), at DESC LIMIT :limit"""
     else:
         match = " | ".join(f"'{word}'" for word in _plain(" ".join(words)).split())
         sql = """SELECT kind, ref, body, at FROM memory_search
-                 WHERE words @@ to_tsquery('simple', :match) AND principal = :owner
+                 WHERE words @@ to_tsquery('simple', :match) AND principal IN :scope
                  ORDER BY ts_rank(words, to_tsquery('simple', :match)) DESC, at DESC LIMIT :limit"""
-    rows = connection.execute(text(sql), {"match": match, "owner": owner.hex, "limit": limit})
+    statement = text(sql).bindparams(bindparam("scope", expanding=True))
+    rows = connection.execute(statement, {"match": match, "scope": scope, "limit": limit})
     return [Hit(row.kind, row.ref, row.body, int(row.at)) for row in rows]

@@ -21,6 +21,7 @@ from sqlalchemy import (
     Text,
     and_,
     bindparam,
+    delete,
     func,
     literal_column,
     or_,
@@ -31,6 +32,7 @@ from sqlalchemy import (
 from sqlmodel import Field, SQLModel
 
 from workspace_store.database import database_now_us, now_us, storable, table, to_json
+from workspace_store.principal import principal
 
 CLAIM_SECONDS = 60
 # Literals, not parameters: SQLite uses a partial index only for the words it was made with.
@@ -40,7 +42,7 @@ DEAD: ColumnElement[str] = literal_column("'dead'")
 
 
 class OutboxReply(SQLModel, table=True):
-    """A reply: (``draft`` →) ``queued`` → ``sending`` → ``sent`` | ``dead``. ``content`` is JSON of ``Content``."""
+    """A reply: ``queued`` → ``sending`` → ``sent`` | ``dead``. ``content`` is JSON of ``Content``."""
 
     __tablename__ = "outbox"
     __table_args__ = (
@@ -48,6 +50,9 @@ class OutboxReply(SQLModel, table=True):
         Index("outbox_strand", "channel", "account", "conversation", "number", sqlite_where=text(OPEN_WORDS),
               postgresql_where=text(OPEN_WORDS)),
         Index("outbox_answers", "inbox", "number"),
+        # Whether the agent has answered in a thread; only Slack asks.
+        Index("outbox_in_thread", "channel", "account", "conversation", "thread",
+              sqlite_where=text("channel = 'slack'"), postgresql_where=text("channel = 'slack'")),
         Index("outbox_repeated", "number", sqlite_where=text("possibly_repeated"),
               postgresql_where=text("possibly_repeated")),
         Index("outbox_sent_as", "channel", "account", "conversation", "external_id",
@@ -122,7 +127,9 @@ class Reply:
 
 # Built once: building a statement costs five times what executing it does.
 _INSERT = outbox.insert()
-_BY_KEY = select(outbox.c.id).where(outbox.c.key == bindparam("of"))
+_THERE = select(outbox.c.id).where(outbox.c.key == bindparam("known_as"))
+_CLOSED = select(principal.c.closed).where(principal.c.id == bindparam("of"))
+_BEFORE = select(_CLOSED.scalar_subquery().label("closed"), _THERE.scalar_subquery().label("there"))
 _AHEAD = outbox.alias("ahead")
 _BLOCKED = (
     select(_AHEAD.c.number)
@@ -141,8 +148,6 @@ _ENDED = or_(
     and_(outbox.c.claim_until < bindparam("now"), outbox.c.claimed_by != bindparam("claimer")),
     outbox.c.claimed_by.in_(bindparam("dead", expanding=True)),
 )
-# What ends a draft is for the gateway that showed it, for a while.
-_FREE = or_(_ENDED, outbox.c.claimed_by == bindparam("claimer"))
 _DUE = (
     outbox.c.channel.in_(bindparam("channels", expanding=True)),
     outbox.c.status.in_(OPEN),
@@ -150,11 +155,7 @@ _DUE = (
 )
 _CLAIMABLE = (
     select(outbox)
-    .where(
-        *_DUE,
-        or_(and_(outbox.c.status == "queued", _FREE), and_(outbox.c.status == "sending", _ENDED)),
-        ~_BLOCKED,
-    )
+    .where(*_DUE, or_(outbox.c.status == "queued", and_(outbox.c.status == "sending", _ENDED)), ~_BLOCKED)
     .order_by(outbox.c.number)
     .limit(bindparam("most"))
     .with_for_update(skip_locked=True)
@@ -165,7 +166,11 @@ _CLAIM = (
     .values(status="sending", claimed_by=bindparam("claimer"), claim_until=bindparam("until"))
 )
 _ANY_DUE = select(outbox.c.number).where(*_DUE).limit(1)
-_CLAIMERS = select(outbox.c.claimed_by).where(outbox.c.status.in_(OPEN), outbox.c.claimed_by.is_not(None)).distinct()
+_CLAIMERS = (
+    select(outbox.c.claimed_by)
+    .where(outbox.c.status.in_(OPEN), outbox.c.status == "sending", outbox.c.claimed_by.is_not(None))
+    .distinct()
+)
 _CLAIMED = (
     outbox.c.id == bindparam("of"),
     outbox.c.status == "sending",
@@ -193,11 +198,13 @@ def queue(
     inbox: UUID | None,
     to: Address,
     content: dict[str, Any],
-) -> UUID:
-    """Queue a reply; the same ``key`` again is the same reply (nothing is inserted)."""
-    there = connection.execute(_BY_KEY, {"of": key}).scalar()
-    if there is not None:
-        return UUID(str(there))
+) -> UUID | None:
+    """Queue a reply; the same ``key`` again is the same reply. None: nothing is said for a closed principal."""
+    before = connection.execute(_BEFORE, {"of": principal, "known_as": key}).one()
+    if before.closed:
+        return None
+    if before.there is not None:
+        return UUID(str(before.there))
     identifier = uuid4()
     row = {
         "id": identifier, "key": key, "principal": principal, "turn": turn, "inbox": inbox, "channel": to.channel,
@@ -207,6 +214,17 @@ def queue(
     }  # fmt: skip
     connection.execute(_INSERT, row)
     return identifier
+
+
+def discard(connection: Connection, key: str) -> None:
+    """Forget a reply that went out or was given up."""
+    connection.execute(delete(outbox).where(outbox.c.key == key, outbox.c.status.in_(("sent", "dead"))))
+
+
+def withdraw(connection: Connection, owner: UUID) -> int:
+    """Take back what waits to be sent for a principal that is closed now; how many replies."""
+    waiting = update(outbox).where(outbox.c.status.in_(OPEN), outbox.c.status == "queued", outbox.c.principal == owner)
+    return connection.execute(waiting.values(status="withdrawn", settled_at=now_us())).rowcount
 
 
 def claim(connection: Connection, channels: list[str], claimer: str, dead: list[str], limit: int = 32) -> list[Reply]:
@@ -222,19 +240,13 @@ def claim(connection: Connection, channels: list[str], claimer: str, dead: list[
         until = now + CLAIM_SECONDS * 1_000_000
         connection.execute(_CLAIM, {"numbers": [row.number for row in rows], "claimer": claimer, "until": until})
     return [
-        reply_of(
-            row, was_sending=row.status == "sending", edits=_edited(connection, json.loads(row.content).get("edits"))
+        Reply(
+            row.id, row.key, row.number, row.principal, row.turn, row.inbox, row.channel, row.account,
+            row.conversation, row.thread, content := json.loads(row.content), row.attempts, row.queued_at,
+            row.status == "sending", _edited(connection, content.get("edits")),
         )
         for row in rows
-    ]
-
-
-def reply_of(row: Any, *, was_sending: bool = False, edits: str | None = None) -> Reply:
-    """A row as a channel is given it."""
-    return Reply(
-        row.id, row.key, row.number, row.principal, row.turn, row.inbox, row.channel, row.account, row.conversation,
-        row.thread, json.loads(row.content), row.attempts, row.queued_at, was_sending, edits,
-    )  # fmt: skip
+    ]  # fmt: skip
 
 
 def _edited(connection: Connection, reply: str | None) -> str | None:
@@ -335,7 +347,7 @@ def answers(connection: Connection, message: UUID) -> list[Said]:
     """The replies to one message, in order."""
     rows = connection.execute(
         select(outbox.c.content, outbox.c.queued_at, outbox.c.status, outbox.c.possibly_repeated)
-        .where(outbox.c.inbox == message, outbox.c.status != "draft")
+        .where(outbox.c.inbox == message)
         .order_by(outbox.c.number)
     )
     return [Said(json.loads(r.content)["text"], r.queued_at, r.status, r.possibly_repeated) for r in rows]

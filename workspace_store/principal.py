@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy import BigInteger, Column, Connection, Index, bindparam, func, select, text, update
+from sqlalchemy import BigInteger, Column, Connection, Index, bindparam, func, or_, select, text, update
 from sqlmodel import Field, SQLModel
 
 from workspace_store.database import database_now_us, now_us, table
 
 LEASE_SECONDS = 10
 GENESIS = "0" * 64
+HOUSE = UUID(int=0)
 
 Head = tuple[int, str]
 """Sequence number and hash of a journal's last event."""
@@ -44,6 +45,13 @@ class Principal(SQLModel, table=True):
             sqlite_where=text("sandbox_host IS NOT NULL"),
             postgresql_where=text("sandbox_host IS NOT NULL"),
         ),
+        Index("principal_closed", "sandbox_host", sqlite_where=text("closed"), postgresql_where=text("closed")),
+        Index(
+            "principal_absorbed",
+            "merged_into",
+            sqlite_where=text("merged_into IS NOT NULL"),
+            postgresql_where=text("merged_into IS NOT NULL"),
+        ),
     )
 
     id: UUID = Field(primary_key=True)
@@ -69,6 +77,10 @@ class Principal(SQLModel, table=True):
     volume_id: str | None = None
     generation: int = Field(default=0, sa_column=Column(BigInteger, nullable=False))
     host_uid: int | None = Field(default=None, unique=True)
+    # Whose this is since a merge: never a principal that is absorbed itself, so that one look-up ends the search.
+    merged_into: UUID | None = None
+    # Blocked or being forgotten: nothing is run, woken or said for it.
+    closed: bool = False
 
 
 principal = table(Principal)
@@ -102,7 +114,7 @@ def create(connection: Connection, identifier: UUID, kind: str) -> None:
         principal.insert().values(
             id=identifier, kind=kind, created_at=now_us(), epoch=0, lease_until=0,
             inbox_seq=0, drained_seq=0, stop_seq=0, rung_at=0, head_seq=0, head_hash=GENESIS, sandbox_epoch=0,
-            sandbox_until=0, generation=0,
+            sandbox_until=0, generation=0, closed=False,
         )
     )  # fmt: skip
 
@@ -303,6 +315,40 @@ def is_stopped(connection: Connection, identifier: UUID, seq: int) -> bool:
 def stop(connection: Connection, identifier: UUID) -> None:
     """Stop what was said up to now."""
     connection.execute(update(principal).where(principal.c.id == identifier).values(stop_seq=principal.c.inbox_seq))
+
+
+def house(connection: Connection) -> UUID:
+    """The principal that is nobody: what is said to strangers and done by the house itself is its own."""
+    if connection.execute(_LOOK, {"of": HOUSE}).one_or_none() is None:
+        create(connection, HOUSE, "house")
+    return HOUSE
+
+
+def close(connection: Connection, identifier: UUID) -> None:
+    """Stop what runs, and from now on run, wake and say nothing; what was left behind in between ends likewise."""
+    stop(connection, identifier)
+    connection.execute(update(principal).where(principal.c.id == identifier).values(closed=True))
+
+
+def reopen(connection: Connection, identifier: UUID) -> None:
+    connection.execute(update(principal).where(principal.c.id == identifier).values(closed=False))
+
+
+def closed_on(connection: Connection, host: str) -> list[UUID]:
+    """Closed principals whose sandbox is still awake on a host."""
+    rows = connection.execute(select(principal.c.id).where(principal.c.closed, principal.c.sandbox_host == host))
+    return [row.id for row in rows]
+
+
+_SCOPE = select(principal.c.id).where(
+    or_(principal.c.id == bindparam("of"), principal.c.merged_into == bindparam("of"))
+)
+
+
+def scope(connection: Connection, identifier: UUID) -> list[UUID]:
+    """A principal and those merged into it: whose notes and files are its own. Its own id comes first."""
+    found = [row.id for row in connection.execute(_SCOPE, {"of": identifier})]
+    return [identifier, *sorted(one for one in found if one != identifier)]
 
 
 def everyone(connection: Connection) -> list[UUID]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, literal_column, select
 
 from gateway.slack.intake import NAME, TakesPart
 from workspace_store.database import Database
@@ -23,7 +23,7 @@ def answered_in(database: Database) -> TakesPart:
 
 def _answered(connection: Connection, account: str, conversation: str, thread: str) -> bool:
     query = select(outbox.c.number).where(
-        outbox.c.channel == NAME,
+        outbox.c.channel == literal_column(f"'{NAME}'"),
         outbox.c.account == account,
         outbox.c.conversation == conversation,
         outbox.c.thread == thread,

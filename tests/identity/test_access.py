@@ -37,7 +37,7 @@ def test_an_admin_on_the_list_is_admitted_once_and_found_again(database: Databas
     assert first is not None
     assert first == again
     assert (first.role, first.display_name) == ("admin", "Ann")
-    assert database.read_now(lambda c: users.identities(c, first.id)) == [("email", "", "ann@example.org")]
+    assert [one.name for one in database.read_now(lambda c: users.identities(c, first.id))] == ["email:ann@example.org"]
 
 
 @pytest.mark.parametrize("policy", ["pairing", "allowlist"])

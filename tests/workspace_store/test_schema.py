@@ -21,6 +21,7 @@ from workspace_store import schema
 from workspace_store.database import Database, create_engine
 
 MODELS = ("approvals", "principal", "inbox", "journal", "checkpoints", "outbox", "memory", "effects", "egress_grants")
+IDENTITY = ("users", "rooms", "pairing", "linking", "merging")
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -69,7 +70,8 @@ def test_a_newer_schema_is_refused_and_left_as_it_is(database_url: str) -> None:
 def test_the_migrations_make_what_the_models_say(database_url: str) -> None:
     for name in MODELS:
         importlib.import_module(f"workspace_store.{name}")
-    importlib.import_module("identity.rooms")
+    for name in IDENTITY:
+        importlib.import_module(f"identity.{name}")
     engine = create_engine(database_url)
     with engine.connect() as connection:
         options = {"include_object": _ours, "compare_type": True}
@@ -101,7 +103,8 @@ def test_the_migrations_make_the_indexes_of_the_models(database_url: str, empty_
         pytest.skip("compared with its own kind")
     for name in MODELS:
         importlib.import_module(f"workspace_store.{name}")
-    importlib.import_module("identity.rooms")
+    for name in IDENTITY:
+        importlib.import_module(f"identity.{name}")
     if empty_url.startswith("sqlite"):
         Path(empty_url.removeprefix("sqlite:///")).parent.mkdir(parents=True)
     engine = create_engine(empty_url)
