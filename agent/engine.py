@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from agent.progress import SILENT, Progress
 from agent.trajectory import Context
 
 
@@ -55,6 +56,6 @@ class Engine(Protocol):
     takes_messages: bool
     """Whether messages that arrive in mid-turn may be handed to the running turn."""
 
-    async def step(self, context: Context) -> Step:
-        """The next step. Raises EngineError."""
+    async def step(self, context: Context, progress: Progress = SILENT) -> Step:
+        """The next step; what is written of an answer meanwhile goes to ``progress``. Raises EngineError."""
         ...

@@ -8,6 +8,7 @@ from typing import Any
 
 from agent import texts
 from agent.engine import Step, ToolCall
+from agent.progress import SILENT, Progress
 from agent.trajectory import Context, Said
 
 FORMS: tuple[tuple[re.Pattern[str], str, str], ...] = (
@@ -39,7 +40,7 @@ class Operator:
     takes_messages = False
     # Each command is a thing of its own: its answer should not wait for the next one's.
 
-    async def step(self, context: Context) -> Step:
+    async def step(self, context: Context, progress: Progress = SILENT) -> Step:
         """One tool call for the first message that needs one, else the replies to all of them."""
         results = {said.call: said.text for said in context.turn if said.role == "tool"}
         replies: dict[str, str] = {}
@@ -47,6 +48,9 @@ class Operator:
             call_id = f"call-{number + 1}"
             if call_id in results:
                 replies[said.message] = results[call_id]
+                continue
+            if said.data.get("kind") == "approval":
+                replies[said.message] = texts.decided(said.text)
                 continue
             found = understand(said.text)
             if isinstance(found, str):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from agent.sandbox import BackgroundTask, CommandResult
 
 POLICY = (
@@ -50,6 +53,17 @@ def fenced(text: str) -> str:
     return f"{fence}\n{text.rstrip()}\n{fence}"
 
 
+LABEL_CHARACTERS = 80
+
+
+def doing(name: str, arguments: Mapping[str, Any]) -> str:
+    """What a tool does, in a few words for somebody who waits."""
+    if name != "shell":
+        return name.replace("_", " ")
+    first, _, more = str(arguments.get("command") or "").strip().partition("\n")
+    return f"{first[:LABEL_CHARACTERS]}…" if more or len(first) > LABEL_CHARACTERS else first
+
+
 def command_result(result: CommandResult, output: str) -> str:
     """A command's outcome as markdown: its output, then what is not plain success."""
     parts = [fenced(output)] if output.strip() else []
@@ -87,3 +101,8 @@ def interrupted(known: str) -> str:
 
 def refused(reason: str) -> str:
     return f"I could not run this: {reason}"
+
+
+def decided(text: str) -> str:
+    """What the operator says to an approval's answer: it holds nothing back that could go on by itself."""
+    return f"{text.strip('[]')}. Say again what you wanted, if it was refused before."

@@ -19,6 +19,7 @@ import structlog
 from sqlalchemy import Connection
 
 from gateway.channel import Channel, Outcome, Refused, Sent, Uncertain
+from gateway.drafts import Drafts
 from workspace_store import journal, liveness, outbox
 from workspace_store.database import Database, DatabaseUnavailable, database_now_us
 from workspace_store.journal import Event
@@ -43,6 +44,8 @@ class Delivery:
     channels: Mapping[str, Channel]
     instant: frozenset[str] = frozenset()
     """Channels for which sending is nothing but recording: done in the transaction that claims."""
+    drafts: Drafts | None = None
+    """What is shown of turns that run: its showing ends before the final words are sent."""
     bell: asyncio.Event = field(default_factory=asyncio.Event)
     _news: bool = False
     _closing: bool = False
@@ -124,6 +127,8 @@ class Delivery:
 
     async def _deliver(self, reply: Reply) -> None:
         try:
+            if self.drafts is not None:
+                reply = await self.drafts.finish(reply)
             outcome = await self.channels[reply.channel].send(reply)
         except Exception as error:
             # A channel that knows better says so; an error it did not expect may have come after the platform's yes.

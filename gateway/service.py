@@ -19,6 +19,7 @@ from redis.exceptions import RedisError
 
 from gateway.channel import Channel
 from gateway.delivery import Delivery
+from gateway.drafts import Drafts
 from gateway.email.channel import EmailChannel
 from gateway.email.config import EmailConfig
 from gateway.email.maildir import Maildir
@@ -86,7 +87,8 @@ async def serve(
     database = Database(database_url)
     ringer = Ringer(connect)
     channels: dict[str, Channel] = {LocalChannel.name: LocalChannel()}
-    delivery = Delivery(life.id, database, lives, channels, frozenset({LocalChannel.name}))
+    drafts = Drafts(life.id, database, lives, channels)
+    delivery = Delivery(life.id, database, lives, channels, frozenset({LocalChannel.name}), drafts)
     listeners = Listeners()
 
     def ring(accepted: Accepted) -> None:
@@ -123,13 +125,14 @@ async def serve(
     working = [
         asyncio.create_task(server.serve(sockets=[http])),
         asyncio.create_task(delivery.run()),
-        asyncio.create_task(_hear(connect_async, delivery, listeners)),
+        asyncio.create_task(_hear(connect_async, delivery, drafts, listeners)),
     ]
     ready()
     await liveness.until(stopping, working)
     server.should_exit = True
     await mail_server.close(grace=DRAIN_SECONDS)
     mail.senders.close()
+    await drafts.close()
     await delivery.drain(DRAIN_SECONDS)
     await asyncio.gather(*(platform.close() for platform in outside), return_exceptions=True)
     await asyncio.wait(working[:1], timeout=DRAIN_SECONDS)
@@ -151,12 +154,14 @@ def _is_runner(owner: str) -> bool:
     return owner.startswith("runner-")
 
 
-async def _hear(connect: Callable[[], redis.asyncio.Redis], delivery: Delivery, listeners: Listeners) -> None:
+async def _hear(
+    connect: Callable[[], redis.asyncio.Redis], delivery: Delivery, drafts: Drafts, listeners: Listeners
+) -> None:
     """Pass on news as they come; without Redis, polling finds everything but live output."""
     while True:
         try:
             async for principal, told in news(connect):
-                _tell(principal, told, delivery, listeners)
+                _tell(principal, told, delivery, drafts, listeners)
         except (RedisError, OSError) as error:
             log.debug("no news without Redis", reason=str(error))
         except ValueError as error:
@@ -164,7 +169,10 @@ async def _hear(connect: Callable[[], redis.asyncio.Redis], delivery: Delivery, 
         await asyncio.sleep(NEWS_RETRY_SECONDS)
 
 
-def _tell(principal: UUID, told: Mapping[str, object], delivery: Delivery, listeners: Listeners) -> None:
+def _tell(
+    principal: UUID, told: Mapping[str, object], delivery: Delivery, drafts: Drafts, listeners: Listeners
+) -> None:
+    drafts.hear(told)
     if told.get("bell") == "outbox":
         delivery.ring()
     listeners.tell(principal, dict(told))

@@ -22,7 +22,7 @@ from router.envelope import Envelope
 from sandbox_runner import texts
 from sandbox_runner.sandboxes import ManagerAway
 from sandbox_runner.turn import TurnRunner
-from workspace_store import inbox, journal, liveness, outbox, principal
+from workspace_store import drafts, inbox, journal, liveness, outbox, principal
 from workspace_store.database import Database, DatabaseUnavailable
 from workspace_store.inbox import Row
 from workspace_store.journal import Event
@@ -214,16 +214,18 @@ class Runner:
                 inbox.give_back(connection, row.turn)
             inbox.finish(connection, [row.id], status)
             principal.drained(connection, lease.principal)
-            if text is None:
+            key, content = f"{row.id.hex}:0", {"text": text or "", "reply": _reply_of(row)}
+            shown = row.turn and drafts.finish(connection, key=key, turn=row.turn, message=row.id, content=content)
+            if shown or text is None:
                 return
             outbox.queue(
                 connection,
-                key=f"{row.id.hex}:0",
+                key=key,
                 principal=lease.principal,
                 turn=None,
                 inbox=row.id,
                 to=Address(row.channel, row.account, row.conversation, row.thread),
-                content={"text": text, "reply": _reply_of(row)},
+                content=content,
             )
 
         await self.database.write(transaction)

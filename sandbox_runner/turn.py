@@ -24,9 +24,10 @@ from agent.tools import TOOLS, Tool, ToolResult, Write
 from agent.trajectory import Said, fit, preview
 from sandbox_runner import resume, texts
 from sandbox_runner.host import TurnSandbox
+from sandbox_runner.progress import TurnProgress
 from sandbox_runner.published import Snapshot, write_checkpoint
 from sandbox_runner.sandboxes import ManagerAway, Sandboxes
-from workspace_store import checkpoints, inbox, journal, outbox, principal
+from workspace_store import checkpoints, drafts, inbox, journal, outbox, principal
 from workspace_store.blobs import Blobs
 from workspace_store.database import Database, DatabaseUnavailable
 from workspace_store.inbox import Row
@@ -70,6 +71,7 @@ class Turn:
     assignments: list[Assignment]
     recorded: resume.Recorded
     seen: context.Seen
+    progress: TurnProgress
     said: list[Said] = field(default_factory=list)
     pending: list[Event] = field(default_factory=list)
     """Events that need no durability before the commit they go into."""
@@ -153,9 +155,9 @@ class TurnRunner:
             return journal.read(connection, lease.principal, turn=turn_id), rows, seen, stopped
 
         events, rows, seen, stopped = await self.database.write(transaction)
-        turn = Turn(
-            turn_id, lease, [self.read_message(found) for found in rows], resume.read(events), seen, stop=stopped
-        )
+        progress = TurnProgress(lease.principal, turn_id, rows[0].id, self.publish)
+        assignments = [self.read_message(found) for found in rows]
+        turn = Turn(turn_id, lease, assignments, resume.read(events), seen, progress, stop=stopped)
         turn.said = [_asked(assignment) for assignment in turn.assignments]
         return turn
 
@@ -171,7 +173,7 @@ class TurnRunner:
             if step is None:
                 view = context.build(turn.seen, turn.said, sandbox.briefing)
                 fit(view, self.engine.context_window)
-                step = await self.engine.step(view)
+                step = await self.engine.step(view, turn.progress)
                 await self._record_step(turn, number, step)
             if not step.calls:
                 return step.replies
@@ -221,7 +223,11 @@ class TurnRunner:
             closed = await resume.close_uncertain(turn.id, sandbox, call, requested)
             if closed is not None:
                 return closed
-        return await tool.run(sandbox, call.id, call.arguments)
+        turn.progress.doing(agent_texts.doing(call.name, call.arguments))
+        try:
+            return await tool.run(sandbox, call.id, call.arguments)
+        finally:
+            turn.progress.doing("")
 
     async def _record_result(self, turn: Turn, sandbox: TurnSandbox, call: ToolCall, result: ToolResult) -> Said:
         """Record ``tool.returned`` with the tool's own writes, and take in what arrived meanwhile."""
@@ -335,7 +341,7 @@ class TurnRunner:
             return principal.release(connection, turn.lease)
 
         released = await self.database.write(transaction)
-        self.publish(turn.principal, {"bell": "outbox"})
+        self.publish(turn.principal, {"bell": "outbox", "turn": turn.id.hex})
         return released
 
     # fold
@@ -354,6 +360,9 @@ class TurnRunner:
 
 def _asked(assignment: Assignment) -> Said:
     data = {"context": assignment.context} if assignment.context else {}
+    if assignment.row.kind != "message":
+        # Told to the engine by the house, not said by a person.
+        data["kind"] = assignment.row.kind
     return Said("user", assignment.text, message=assignment.row.id.hex, data=data, speaker=assignment.speaker)
 
 
@@ -373,12 +382,16 @@ def _stop_asked(connection: Connection, turn: Turn) -> bool:
 def _queue_replies(connection: Connection, turn: Turn, replies: Mapping[str, str]) -> None:
     for position, (message, text) in enumerate(replies.items()):
         assignment = next(a for a in turn.assignments if a.row.id.hex == message)
+        key, content = f"{turn.id.hex}:{position}", {"text": text, "reply": dict(assignment.reply)}
+        message_id = assignment.row.id
+        if position == 0 and drafts.finish(connection, key=key, turn=turn.id, message=message_id, content=content):
+            continue
         outbox.queue(
             connection,
-            key=f"{turn.id.hex}:{position}",
+            key=key,
             principal=turn.principal,
             turn=turn.id,
-            inbox=assignment.row.id,
+            inbox=message_id,
             to=assignment.address,
-            content={"text": text, "reply": dict(assignment.reply)},
+            content=content,
         )

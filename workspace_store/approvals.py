@@ -389,10 +389,13 @@ def place_of(connection: Connection, principal: UUID) -> Place | None:
     row = inbox.where_heard(connection, principal)
     if row is None:
         return None
-    reply = json.loads(row.envelope).get("reply") or {}
+    given = json.loads(row.envelope).get("reply") or {}
+    reply = {name: value for name, value in given.items() if name not in _ANSWERS_ONLY}
     return Place(Address(row.channel, row.account, row.conversation, row.thread), reply, row.actor)
 
 
+_ANSWERS_ONLY = frozenset({"private", "response_url", "pressed", "query"})
+"""What a channel wants back with the answer to a command or a press, and with nothing else."""
 _PENDING = text("approval.status = 'pending'")
 
 

@@ -128,9 +128,9 @@ def next_open(connection: Connection, owner: UUID) -> Row | None:
 
 
 def where_heard(connection: Connection, owner: UUID) -> Row | None:
-    """The message being worked on, else the newest one that came."""
+    """The message being worked on, else the newest one that came, else the newest command."""
     newest = select(*_COLUMNS).where(inbox.c.principal == owner).order_by(inbox.c.seq.desc()).limit(1)
-    for query in (newest.where(inbox.c.status == "running"), newest):
+    for query in (newest.where(inbox.c.status == "running"), newest.where(inbox.c.kind == "message"), newest):
         found = connection.execute(query).one_or_none()
         if found:
             return Row(**found._mapping)

@@ -42,7 +42,7 @@ DEAD: ColumnElement[str] = literal_column("'dead'")
 
 
 class OutboxReply(SQLModel, table=True):
-    """A reply: ``queued`` → ``sending`` → ``sent`` | ``dead``. ``content`` is JSON of ``Content``."""
+    """A reply: (``draft`` →) ``queued`` → ``sending`` → ``sent`` | ``dead``. ``content`` is JSON of ``Content``."""
 
     __tablename__ = "outbox"
     __table_args__ = (
@@ -148,6 +148,8 @@ _ENDED = or_(
     and_(outbox.c.claim_until < bindparam("now"), outbox.c.claimed_by != bindparam("claimer")),
     outbox.c.claimed_by.in_(bindparam("dead", expanding=True)),
 )
+# What ends a draft is for the gateway that showed it, for a while.
+_FREE = or_(_ENDED, outbox.c.claimed_by == bindparam("claimer"))
 _DUE = (
     outbox.c.channel.in_(bindparam("channels", expanding=True)),
     outbox.c.status.in_(OPEN),
@@ -155,7 +157,11 @@ _DUE = (
 )
 _CLAIMABLE = (
     select(outbox)
-    .where(*_DUE, or_(outbox.c.status == "queued", and_(outbox.c.status == "sending", _ENDED)), ~_BLOCKED)
+    .where(
+        *_DUE,
+        or_(and_(outbox.c.status == "queued", _FREE), and_(outbox.c.status == "sending", _ENDED)),
+        ~_BLOCKED,
+    )
     .order_by(outbox.c.number)
     .limit(bindparam("most"))
     .with_for_update(skip_locked=True)
@@ -166,11 +172,7 @@ _CLAIM = (
     .values(status="sending", claimed_by=bindparam("claimer"), claim_until=bindparam("until"))
 )
 _ANY_DUE = select(outbox.c.number).where(*_DUE).limit(1)
-_CLAIMERS = (
-    select(outbox.c.claimed_by)
-    .where(outbox.c.status.in_(OPEN), outbox.c.status == "sending", outbox.c.claimed_by.is_not(None))
-    .distinct()
-)
+_CLAIMERS = select(outbox.c.claimed_by).where(outbox.c.status.in_(OPEN), outbox.c.claimed_by.is_not(None)).distinct()
 _CLAIMED = (
     outbox.c.id == bindparam("of"),
     outbox.c.status == "sending",
@@ -240,13 +242,19 @@ def claim(connection: Connection, channels: list[str], claimer: str, dead: list[
         until = now + CLAIM_SECONDS * 1_000_000
         connection.execute(_CLAIM, {"numbers": [row.number for row in rows], "claimer": claimer, "until": until})
     return [
-        Reply(
-            row.id, row.key, row.number, row.principal, row.turn, row.inbox, row.channel, row.account,
-            row.conversation, row.thread, content := json.loads(row.content), row.attempts, row.queued_at,
-            row.status == "sending", _edited(connection, content.get("edits")),
+        reply_of(
+            row, was_sending=row.status == "sending", edits=_edited(connection, json.loads(row.content).get("edits"))
         )
         for row in rows
-    ]  # fmt: skip
+    ]
+
+
+def reply_of(row: Any, *, was_sending: bool = False, edits: str | None = None) -> Reply:
+    """A row as a channel is given it."""
+    return Reply(
+        row.id, row.key, row.number, row.principal, row.turn, row.inbox, row.channel, row.account, row.conversation,
+        row.thread, json.loads(row.content), row.attempts, row.queued_at, was_sending, edits,
+    )  # fmt: skip
 
 
 def _edited(connection: Connection, reply: str | None) -> str | None:
@@ -347,7 +355,7 @@ def answers(connection: Connection, message: UUID) -> list[Said]:
     """The replies to one message, in order."""
     rows = connection.execute(
         select(outbox.c.content, outbox.c.queued_at, outbox.c.status, outbox.c.possibly_repeated)
-        .where(outbox.c.inbox == message)
+        .where(outbox.c.inbox == message, outbox.c.status != "draft")
         .order_by(outbox.c.number)
     )
     return [Said(json.loads(r.content)["text"], r.queued_at, r.status, r.possibly_repeated) for r in rows]

@@ -14,13 +14,16 @@ from starlette.routing import Route
 
 from gateway.changes import Changed, drop
 from gateway.channel import Outcome, Refused, Retry, Sent
+from gateway.drafts import NotNow, NotShown, Showing, Shown
 from gateway.progress import Progress
 from gateway.slack import answers, app, downloads, outcomes, texts
 from gateway.slack.config import SlackConfig
 from gateway.slack.direct import Direct, is_person
+from gateway.slack.drafts import PACE_SECONDS, Drafts
 from gateway.slack.installations import REQUEST_SECONDS, Installation, Installations, UnknownWorkspace
 from gateway.slack.intake import NAME, Accept, Intake, TakesPart
-from gateway.slack.send import Sender, Target
+from gateway.slack.send import Sender
+from gateway.slack.target import Target
 from workspace_store.outbox import Reply
 
 log = structlog.get_logger()
@@ -39,6 +42,7 @@ class SlackChannel:
     """
 
     name = NAME
+    pace = PACE_SECONDS
 
     def __init__(
         self,
@@ -54,7 +58,8 @@ class SlackChannel:
         self._takes_part = takes_part
         self._changed = changed
         self._quarantine = quarantine
-        self._sender = Sender(progress)
+        self._drafts = Drafts()
+        self._sender = Sender(progress, self._drafts)
         self._direct = Direct()
         self._working: list[asyncio.Task[None]] = []
         self._socket: app.Socket | None = None
@@ -124,7 +129,21 @@ class SlackChannel:
             if isinstance(opened, Retry):
                 return opened
             conversation = opened
-        return await self._sender.send(reply, Target(installation.client, conversation, thread))
+        target = Target(installation.client, conversation, thread, installation.bot.user)
+        return await self._sender.send(reply, target)
+
+    async def show(self, draft: Reply, known: str | None, showing: Showing) -> Shown:
+        """Show what a turn has come to so far. Raises NotShown, NotNow."""
+        try:
+            installation = await self._installations.of(draft.account)
+        except UnknownWorkspace as error:
+            raise NotShown(str(error)) from error
+        except (SlackApiError, *outcomes.CONNECTION_ERRORS) as error:
+            raise NotNow(str(error)) from error
+        if installation.disabled:
+            raise NotShown(installation.disabled)
+        target = Target(installation.client, draft.conversation, draft.thread, installation.bot.user)
+        return await self._drafts.show(draft, known, showing, target)
 
     async def fetch(self, account: str, file: str, most: int = FILE_BYTES) -> tuple[str, str, bytes]:
         """(name, content type, content) of an attachment ``slack:ID``. Raises NoFile and connection errors."""

@@ -6,42 +6,37 @@ again in the conversation. https://docs.slack.dev/messaging/message-metadata
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import structlog
 from slack_sdk.errors import SlackApiError
-from slack_sdk.web.async_client import AsyncWebClient
 
 from gateway.channel import Outcome, Refused, Retry, Sent, Uncertain
 from gateway.parts import Found, send_parts
 from gateway.progress import Progress
 from gateway.rendering.chunks import Chunk
 from gateway.slack import outcomes
+from gateway.slack.drafts import Drafts
+from gateway.slack.history import DRAFT, REPLY, TooMuchHistory, look_back, metadata
 from gateway.slack.render import render
+from gateway.slack.target import Target
+from workspace_store.drafts import draft_of
 from workspace_store.outbox import Reply
 
-EVENT_TYPE = "nightporter_reply"
-PAGES = 5
+log = structlog.get_logger()
+
 SECTION_CHARACTERS = 2900
 """https://docs.slack.dev/reference/block-kit/blocks/section-block: 3,000."""
 _STYLES = {"approve": "primary", "deny": "danger"}
 
 
-@dataclass(frozen=True)
-class Target:
-    """Where the messages of a reply go."""
-
-    client: AsyncWebClient
-    conversation: str
-    thread: str
-
-
 @dataclass
 class Sender:
-    """Sends replies. ``progress``: how far each has gone."""
+    """Sends replies. ``progress``: how far each has gone. ``drafts``: what is shown of those to come."""
 
     progress: Progress
+    drafts: Drafts
 
     async def send(self, reply: Reply, target: Target) -> Outcome:
         """Send what of a reply has not gone out yet."""
@@ -49,14 +44,25 @@ class Sender:
         text = str(reply.content.get("text") or "")
         chunks = render(text, SECTION_CHARACTERS) if buttons else render(text)
 
+        draft = await self._draft(reply, target)
+        if isinstance(draft, Uncertain):
+            return draft
+
         async def post(part: int) -> str | Retry | Refused | Uncertain:
-            last = part == len(chunks) - 1
-            return await self._post(reply, part, chunks[part], target, buttons if last else [])
+            message = _message(reply, part, chunks[part], target, buttons if part == len(chunks) - 1 else [])
+            if part == 0 and draft:
+                ended = await self._end(reply, draft, message, target)
+                if ended is not None:
+                    return ended
+            return await _post(message, chunks[part], target)
 
         async def find(part: int) -> Found | Uncertain:
-            return await self._find(reply, part, target)
+            return await _find(reply, part, target)
 
-        return await send_parts(reply, chunks, self.progress, post, find)
+        outcome = await send_parts(reply, chunks, self.progress, post, find)
+        if draft and not chunks and isinstance(outcome, Sent):
+            await self._withdraw(reply, draft, target)
+        return outcome
 
     async def edit(self, reply: Reply, target: Target) -> Outcome:
         """Put a reply in the place of an earlier message, without buttons. Doing it twice changes nothing."""
@@ -76,73 +82,96 @@ class Sender:
             return Retry(known.reason) if isinstance(known, Uncertain) else known
         return Sent(reply.edits)
 
-    async def _post(
-        self, reply: Reply, part: int, chunk: Chunk, target: Target, buttons: list[dict[str, Any]]
-    ) -> str | Retry | Refused | Uncertain:
-        message: dict[str, Any] = {
-            "channel": target.conversation,
-            "text": chunk.text,
-            "unfurl_links": False,
-            "unfurl_media": False,
-            "link_names": False,
-            "parse": "none",
-            "metadata": {"event_type": EVENT_TYPE, "event_payload": {"key": reply.key, "part": part}},
-        }
-        if target.thread:
-            message["thread_ts"] = target.thread
-        if buttons:
-            section = {"type": "section", "text": {"type": "mrkdwn", "text": chunk.text}}
-            message["blocks"] = [section, {"type": "actions", "block_id": "approval", "elements": buttons}]
-        for change in ({}, {"text": chunk.plain, "mrkdwn": False, "blocks": None}, {"thread_ts": None}):
-            message |= change
-            given = {name: value for name, value in message.items() if value is not None}
+    async def _draft(self, reply: Reply, target: Target) -> str | Uncertain:
+        """The ``ts`` of what was shown of this reply; empty where nothing is there to be replaced."""
+        known = draft_of(reply.content)
+        if known is None or known:
+            return known or ""
+        try:
+            return await look_back(reply, target, DRAFT, 0) or ""
+        except TooMuchHistory:
+            return ""
+        except (SlackApiError, *outcomes.CONNECTION_ERRORS) as error:
+            said = outcomes.of_error(error)
+            return "" if isinstance(said, Refused) else Uncertain(said.reason)
+
+    async def _end(
+        self, reply: Reply, ts: str, message: dict[str, Any], target: Target
+    ) -> str | Retry | Refused | Uncertain | None:
+        """Put the final words in a draft's place: its ``ts``; None: it is gone, and they are to be posted."""
+        change = {name: message[name] for name in ("channel", "text", "metadata")}
+        change |= {"ts": ts, "blocks": message.get("blocks", []), "link_names": False, "parse": "none"}
+        for _ in range(2):
             try:
-                answer = await target.client.chat_postMessage(**given)
+                if reply.id in self.drafts.streams:
+                    await self.drafts.stop(reply, ts, target.client)
+                await target.client.chat_update(**change)
             except SlackApiError as error:
                 code = outcomes.error_code(error)
-                if code in outcomes.FORM | outcomes.THREAD_GONE and change != {"thread_ts": None}:
+                if code == "streaming_state_conflict":
+                    self.drafts.streams[reply.id] = ""
                     continue
-                return outcomes.of_error(error)
+                said = outcomes.of_error(error)
+                # Deleted by somebody, or too long or too old to be changed: the words go out all the same.
+                return None if isinstance(said, Refused) else said
             except outcomes.CONNECTION_ERRORS as error:
                 return outcomes.of_error(error)
-            return str(answer["ts"])
-        return Refused("Slack accepts the message in no form")
+            return ts
+        return None
 
-    async def _find(self, reply: Reply, part: int, target: Target) -> Found | Uncertain:
-        """Look for a message by its metadata."""
-        query: dict[str, Any] = {
-            "channel": target.conversation,
-            "include_all_metadata": True,
-            "oldest": f"{reply.queued_at / 1e6 - 60:.6f}",
-            "limit": 200,
-        }
-        cursor = ""
-        for _ in range(PAGES):
-            try:
-                if target.thread:
-                    page = await target.client.conversations_replies(ts=target.thread, cursor=cursor or None, **query)
-                else:
-                    page = await target.client.conversations_history(cursor=cursor or None, **query)
-            except (SlackApiError, *outcomes.CONNECTION_ERRORS) as error:
-                known = outcomes.of_error(error)
-                # Where reading back is not allowed it is sent once more, and said so.
-                return Found(unsure=True) if isinstance(known, Refused) else Uncertain(known.reason)
-            found = _ts_of(page.get("messages") or [], reply.key, part)
-            if found:
-                return Found(found)
-            cursor = str((page.get("response_metadata") or {}).get("next_cursor") or "")
-            if not cursor:
-                return Found()
+    async def _withdraw(self, reply: Reply, ts: str, target: Target) -> None:
+        """There is nothing to say in the end."""
+        try:
+            await target.client.chat_delete(channel=target.conversation, ts=ts)
+        except (SlackApiError, *outcomes.CONNECTION_ERRORS) as error:
+            log.info("a draft stays", reason=str(error), reply=str(reply.id))
+
+
+def _message(reply: Reply, part: int, chunk: Chunk, target: Target, buttons: list[dict[str, Any]]) -> dict[str, Any]:
+    message: dict[str, Any] = {
+        "channel": target.conversation,
+        "text": chunk.text,
+        "unfurl_links": False,
+        "unfurl_media": False,
+        "link_names": False,
+        "parse": "none",
+        "metadata": metadata(reply, REPLY, part),
+    }
+    if target.thread:
+        message["thread_ts"] = target.thread
+    if buttons:
+        section = {"type": "section", "text": {"type": "mrkdwn", "text": chunk.text}}
+        message["blocks"] = [section, {"type": "actions", "block_id": "approval", "elements": buttons}]
+    return message
+
+
+async def _post(message: dict[str, Any], chunk: Chunk, target: Target) -> str | Retry | Refused | Uncertain:
+    """Post it; in a form that Slack takes, and in the conversation where its thread is gone."""
+    for change in ({}, {"text": chunk.plain, "mrkdwn": False, "blocks": None}, {"thread_ts": None}):
+        message |= change
+        given = {name: value for name, value in message.items() if value is not None}
+        try:
+            answer = await target.client.chat_postMessage(**given)
+        except SlackApiError as error:
+            code = outcomes.error_code(error)
+            if code in outcomes.FORM | outcomes.THREAD_GONE and change != {"thread_ts": None}:
+                continue
+            return outcomes.of_error(error)
+        except outcomes.CONNECTION_ERRORS as error:
+            return outcomes.of_error(error)
+        return str(answer["ts"])
+    return Refused("Slack accepts the message in no form")
+
+
+async def _find(reply: Reply, part: int, target: Target) -> Found | Uncertain:
+    try:
+        return Found(await look_back(reply, target, REPLY, part))
+    except TooMuchHistory:
         return Found(unsure=True)
-
-
-def _ts_of(messages: Sequence[Mapping[str, Any]], key: str, part: int) -> str | None:
-    for message in messages:
-        metadata = message.get("metadata") or {}
-        payload = metadata.get("event_payload") or {}
-        if metadata.get("event_type") == EVENT_TYPE and (payload.get("key"), payload.get("part")) == (key, part):
-            return str(message["ts"])
-    return None
+    except (SlackApiError, *outcomes.CONNECTION_ERRORS) as error:
+        known = outcomes.of_error(error)
+        # Where reading back is not allowed it is sent once more, and said so.
+        return Found(unsure=True) if isinstance(known, Refused) else Uncertain(known.reason)
 
 
 def _buttons(given: object) -> list[dict[str, Any]]:

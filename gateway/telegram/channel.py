@@ -14,10 +14,12 @@ from telegram.request import HTTPXRequest
 
 from gateway.changes import Changed, drop
 from gateway.channel import Outcome, Sent
+from gateway.drafts import Showing, Shown
 from gateway.progress import Progress
 from gateway.rooms import Moved, stay
 from gateway.telegram import polling, texts, webhook
 from gateway.telegram.config import TelegramConfig
+from gateway.telegram.drafts import PACE_SECONDS, Drafts
 from gateway.telegram.envelopes import NAME
 from gateway.telegram.intake import Accept, Intake, Quarantine
 from gateway.telegram.parsed import MAX_DOWNLOAD_BYTES, Bot
@@ -42,6 +44,7 @@ class TelegramChannel:
     """``start`` before use, ``close`` after; both in the loop that serves ``routes``."""
 
     name = NAME
+    pace = PACE_SECONDS
 
     def __init__(
         self,
@@ -66,6 +69,7 @@ class TelegramChannel:
             request=self._request,
             get_updates_request=self._polling_request,
         )
+        self._drafts = Drafts(self._bot)
         self._sender = Sender(self._bot, progress, moved)
         self._intake: Intake | None = None
         self._polling: polling.Polling | None = None
@@ -108,6 +112,10 @@ class TelegramChannel:
         if data.get("query") and await self._answer_press(reply, str(data["query"])):
             return Sent(None)
         return await self._sender.send(reply)
+
+    async def show(self, draft: Reply, known: str | None, showing: Showing) -> Shown:
+        """Show what a turn has come to so far. Raises NotShown, NotNow."""
+        return await self._drafts.show(draft, known, showing)
 
     async def fetch(self, file: str, most: int = MAX_DOWNLOAD_BYTES) -> bytes:
         """The content of an attachment ``telegram:ID``. Raises TelegramError; ValueError where it is too large."""

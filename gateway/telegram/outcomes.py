@@ -64,3 +64,12 @@ def is_edited_already(error: TelegramError) -> bool:
     """Whether there is nothing left to edit: it says so already, or was deleted."""
     message = error.message.lower() if isinstance(error, BadRequest) else ""
     return any(word in message for word in ("not modified", "message to edit not found", "message can't be edited"))
+
+
+def is_unchanged(error: TelegramError) -> bool:
+    """Whether an edit was refused because the message says that already: it was made before."""
+    return isinstance(error, BadRequest) and "not modified" in error.message.lower()
+
+
+def is_too_long(error: TelegramError) -> bool:
+    return isinstance(error, BadRequest) and "too long" in error.message.lower()

@@ -38,6 +38,14 @@ def render(markdown: str, limit: int = MAX_UTF16) -> list[Chunk]:
     return [Chunk(joined(blocks, map(_write, blocks)), plain(blocks)) for blocks in _messages(layout(markdown), limit)]
 
 
+def plain_chunks(text: str, limit: int) -> list[Chunk]:
+    """Plain words as messages of at most ``limit`` units."""
+    dialect = Html()
+    dialect.limit = limit
+    messages = split([Block("text", (Span(text),))], dialect)
+    return [Chunk(_escape(plain(blocks)), plain(blocks)) for blocks in messages]
+
+
 def _messages(blocks: Sequence[Block], limit: int) -> Iterator[list[Block]]:
     """Within the limit of text and of entities: Telegram silently drops those that are too many."""
     dialect = Html()

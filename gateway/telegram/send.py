@@ -8,20 +8,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import structlog
 from telegram import Bot, InlineKeyboardButton, InlineKeyboardMarkup, LinkPreviewOptions, ReplyParameters
-from telegram.error import ChatMigrated, TelegramError
+from telegram.error import BadRequest, ChatMigrated, TelegramError
 
 from gateway.channel import Outcome, Refused, Retry, Sent, Uncertain
-from gateway.parts import send_parts
+from gateway.parts import Found, send_parts
 from gateway.progress import Progress
 from gateway.rendering.chunks import Chunk
 from gateway.rooms import Moved, stay
 from gateway.telegram import outcomes, texts
-from gateway.telegram.render import render
+from gateway.telegram.entities import utf16_length
+from gateway.telegram.render import plain_chunks, render
+from workspace_store.drafts import draft_of
 from workspace_store.outbox import Reply
+
+log = structlog.get_logger()
 
 _PREFIXES = {"approve": "a", "deny": "d", "undo": "u"}
 _IN_A_ROW = 2
+SHORT_UTF16 = 2000
 _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 
 
@@ -37,11 +43,55 @@ class Sender:
         """Send what of a reply has not gone out yet."""
         chunks = render(str(reply.content.get("text") or ""))
 
+        draft = draft_of(reply.content)
+
         async def post(part: int) -> str | Retry | Refused | Uncertain:
             message = self._message(reply, first=part == 0, last=part == len(chunks) - 1)
+            if part == 0 and draft:
+                ended = await self._end(message, int(draft), chunks[part])
+                if ended is not None:
+                    return ended
             return await self._post(reply, message, chunks[part])
 
-        return await send_parts(reply, chunks, self.progress, post)
+        async def find(part: int) -> Found:
+            # A draft may be given its final words any number of times.
+            return Found() if part == 0 and draft else Found(unsure=True)
+
+        outcome = await send_parts(reply, chunks, self.progress, post, find)
+        if draft and not chunks and isinstance(outcome, Sent):
+            await self._withdraw(int(reply.conversation), int(draft))
+        return outcome
+
+    async def _end(
+        self, message: Mapping[str, Any], draft: int, chunk: Chunk
+    ) -> str | Retry | Refused | Uncertain | None:
+        """Put the final words in a draft's place; None: it is gone, and they are to be sent."""
+        given: dict[str, Any] = {
+            name: message.get(name) for name in ("chat_id", "link_preview_options", "reply_markup")
+        }
+        form: dict[str, Any] = {"text": chunk.text, "parse_mode": "HTML"}
+        for _ in range(2):
+            try:
+                await self.bot.edit_message_text(message_id=draft, **given, **form)
+            except TelegramError as error:
+                if outcomes.is_unchanged(error):
+                    return str(draft)
+                if outcomes.is_about_markup(error) and "parse_mode" in form:
+                    form = {"text": chunk.plain}
+                    continue
+                said = outcomes.of_error(error)
+                # Deleted by somebody, or too old to be changed: the words go out all the same.
+                return None if isinstance(error, BadRequest | ChatMigrated) else said
+            else:
+                return str(draft)
+        return None
+
+    async def _withdraw(self, chat: int, draft: int) -> None:
+        """There is nothing to say in the end."""
+        try:
+            await self.bot.delete_message(chat, draft)
+        except TelegramError as error:
+            log.info("a draft stays", reason=error.message)
 
     async def edit(self, reply: Reply) -> Outcome:
         """Put a reply in the place of an earlier message, without buttons. Doing it twice changes nothing."""
@@ -93,6 +143,8 @@ class Sender:
             except TelegramError as error:
                 if outcomes.is_about_markup(error) and "parse_mode" in form:
                     form = {"text": chunk.plain}
+                elif outcomes.is_too_long(error) and utf16_length(chunk.plain) > SHORT_UTF16:
+                    return await self._post_in_pieces(reply, message, chunk)
                 elif outcomes.is_about_topic(error) and "message_thread_id" in message:
                     message = {name: value for name, value in message.items() if name != "message_thread_id"}
                 else:
@@ -100,6 +152,20 @@ class Sender:
             else:
                 return str(posted.message_id)
         return Refused(texts.refused("the message in every form"))
+
+    async def _post_in_pieces(
+        self, reply: Reply, message: dict[str, Any], chunk: Chunk
+    ) -> str | Retry | Refused | Uncertain:
+        """Plain words with all their addresses may be longer than the markup that hid them."""
+        posted: list[str] = []
+        pieces = plain_chunks(chunk.plain, SHORT_UTF16)
+        for number, piece in enumerate(pieces):
+            given = message if number == len(pieces) - 1 else {**message, "reply_markup": None}
+            said = await self._post(reply, given, piece)
+            if not isinstance(said, str):
+                return said if not posted else Uncertain(said.reason)
+            posted.append(said)
+        return posted[-1]
 
 
 def _keyboard(given: object) -> InlineKeyboardMarkup | None:

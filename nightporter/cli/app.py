@@ -23,6 +23,8 @@ workspace = typer.Typer(no_args_is_help=True, help="Files of a principal and the
 channel = typer.Typer(no_args_is_help=True, help="See why a message was read or shown as it was.")
 channel_parse = typer.Typer(no_args_is_help=True, help="Read messages as a channel would; one JSON object a line.")
 channel_render = typer.Typer(no_args_is_help=True, help="Show markdown as a channel would; one JSON object a line.")
+actions = typer.Typer(no_args_is_help=True, help="What waits for a person's approval.")
+app.add_typer(actions, name="actions")
 app.add_typer(journal, name="journal")
 app.add_typer(workspace, name="workspace")
 app.add_typer(channel, name="channel")
@@ -153,6 +155,40 @@ def workspace_history(
     from nightporter.cli import inspecting
 
     return inspecting.workspace_history(principal, limit, as_json=json)
+
+
+Code = Annotated[str, typer.Argument(metavar="ID", help="The approval's short name, or its UUID.")]
+
+
+@actions.command("list")
+def actions_list(
+    principal: Annotated[str, typer.Argument(metavar="USER", help="Only what is about this user or room.")] = "",
+    json: Json = False,
+) -> int:
+    """List what waits for an answer."""
+    from nightporter.cli import deciding
+
+    return deciding.waiting(principal, as_json=json)
+
+
+@actions.command("approve")
+def actions_approve(
+    code: Code,
+    choice: Annotated[str, typer.Option("--choice", help="One of the answers offered; the first by default.")] = "",
+    json: Json = False,
+) -> int:
+    """Approve what an approval asks. Exit code 1 when that decides nothing."""
+    from nightporter.cli import deciding
+
+    return deciding.answer(code, "approve", choice, as_json=json)
+
+
+@actions.command("deny")
+def actions_deny(code: Code, json: Json = False) -> int:
+    """Deny what an approval asks. Exit code 1 when that decides nothing."""
+    from nightporter.cli import deciding
+
+    return deciding.answer(code, "deny", "", as_json=json)
 
 
 Bot = Annotated[str, typer.Option("--bot", help="Who the agent is: USER:BOTID, or its address.")]

@@ -47,7 +47,11 @@ def nothing_to_say() -> str:
 
 
 def waits_for_approval() -> str:
-    return "It waits for an approval; answer it in another terminal with `nightporter chat`, then /actions."
+    return "It waits for an approval; answer it in another terminal: nightporter actions list"
+
+
+def waiting_approval(code: str, kind: str, text: str, until: str) -> str:
+    return f"{code}  until {until}  {kind:<16} {text}"
 
 
 def progress(data: dict[str, Any]) -> str:

@@ -88,28 +88,59 @@ def volume_generations(settings: Settings, principal: str, limit: int) -> list[d
 
 def _read(settings: Settings, query: Callable[..., Any], principal: str | None = None) -> Any:
     """Run a query with the connection and the principal's id (None where no principal is asked for)."""
+    return _run(settings, query, principal, "read_now")
+
+
+def _run(settings: Settings, query: Callable[..., Any], principal: str | None, door: str) -> Any:
     database = importlib.import_module("workspace_store.database")
-    rooms = importlib.import_module("identity.rooms")
-    users = importlib.import_module("identity.users")
     path = database.sqlite_path(settings.database_url)
     if path is not None and not path.exists():
         raise CommandError(texts.no_database(path))
 
     def run(connection: Any) -> Any:
-        if principal is None:
-            return query(connection, None)
-        found = users.find(connection, principal) or rooms.find(connection, principal)
-        if found is None:
-            raise CommandError(texts.nobody_called(principal))
-        return query(connection, found.id)
+        return query(connection, None if principal is None else _principal(connection, principal))
 
     opened = database.Database(settings.database_url)
     try:
-        return opened.read_now(run)
+        return getattr(opened, door)(run)
     except database.DatabaseUnavailable as error:
         raise CommandError(texts.database_unavailable(str(error))) from error
     finally:
         opened.close()
+
+
+def _principal(connection: Any, name: str) -> Any:
+    rooms = importlib.import_module("identity.rooms")
+    users = importlib.import_module("identity.users")
+    found = users.find(connection, name) or rooms.find(connection, name)
+    if found is None:
+        raise CommandError(texts.nobody_called(name))
+    return found.id
+
+
+def waiting_approvals(settings: Settings, principal: str) -> list[dict[str, Any]]:
+    """What waits for an answer, of a principal or of all."""
+    approvals = importlib.import_module("workspace_store.approvals")
+    actions = importlib.import_module("router.actions")
+    found = _read(settings, lambda connection, owner: approvals.waiting(connection, owner), principal or None)
+    return [actions.as_json(one) for one in found]
+
+
+def answer_approval(settings: Settings, code: str, verdict: str, choice: str) -> dict[str, Any]:
+    """Answer an approval as the operator of this machine; ``outcome``, what was ``said``, and the approval.
+
+    Rings no bell: gateways and runners look each second.
+    """
+    actions = importlib.import_module("router.actions")
+    hooks = importlib.import_module("nightporter.approval_hooks").HOOKS
+
+    def answer(connection: Any, _: Any) -> Any:
+        return actions.answer(connection, code, None, verdict, via="cli", hooks=hooks, choice=choice)
+
+    answered = _run(settings, answer, None, "write_now")
+    found = answered.decision.approval
+    about = actions.as_json(found) if found else {}
+    return {"outcome": answered.decision.outcome, "said": answered.text, **about}
 
 
 def undelivered(settings: Settings) -> list[dict[str, Any]]:

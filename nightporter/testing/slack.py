@@ -96,11 +96,61 @@ class SlackServer(PlatformServer):
         return {"ok": True, "channel": channel, "ts": message["ts"], "message": message}
 
     def _chat_update(self, said: dict[str, Any]) -> dict[str, Any]:
-        for message in self.messages.get(str(said["channel"]), []):
-            if message["ts"] == said["ts"]:
-                message |= {name: said[name] for name in ("text", "blocks") if name in said}
-                return {"ok": True, "ts": said["ts"]}
-        return {"ok": False, "error": "message_not_found"}
+        message = self._own(said)
+        if message is None:
+            return {"ok": False, "error": "message_not_found"}
+        if message.get("streaming"):
+            return {"ok": False, "error": "streaming_state_conflict"}
+        if len(str(said.get("text", ""))) > 4000:
+            return {"ok": False, "error": "msg_too_long"}
+        message |= {name: said[name] for name in ("text", "blocks", "metadata") if name in said}
+        message["edited"] = {"user": self.bot_user, "ts": self.next_ts()}
+        return {"ok": True, "ts": said["ts"]}
+
+    def _chat_delete(self, said: dict[str, Any]) -> dict[str, Any]:
+        message = self._own(said)
+        if message is None:
+            return {"ok": False, "error": "message_not_found"}
+        self.messages[str(said["channel"])].remove(message)
+        return {"ok": True, "ts": said["ts"]}
+
+    def _own(self, said: Mapping[str, Any]) -> dict[str, Any] | None:
+        everything = self.messages.get(str(said["channel"]), [])
+        return next((message for message in everything if message["ts"] == said["ts"]), None)
+
+    # Streams: https://docs.slack.dev/reference/methods/chat.startStream. Their text stays markdown here.
+
+    def _chat_startStream(self, said: dict[str, Any]) -> dict[str, Any]:
+        if not said.get("thread_ts"):
+            return {"ok": False, "error": "invalid_arguments"}
+        if not said.get("recipient_user_id") and not str(said["channel"]).startswith("D"):
+            return {"ok": False, "error": "missing_recipient_user_id"}
+        text = str(said.get("markdown_text") or "")
+        answer = self._chat_postMessage({"channel": said["channel"], "thread_ts": said["thread_ts"], "text": text})
+        answer["message"]["streaming"] = True
+        return answer
+
+    def _chat_appendStream(self, said: dict[str, Any]) -> dict[str, Any]:
+        message = self._own(said)
+        if message is None:
+            return {"ok": False, "error": "message_not_found"}
+        if not message.get("streaming"):
+            return {"ok": False, "error": "message_not_in_streaming_state"}
+        message["text"] += str(said.get("markdown_text") or "")
+        return {"ok": True, "ts": said["ts"]}
+
+    def _chat_stopStream(self, said: dict[str, Any]) -> dict[str, Any]:
+        answer = self._chat_appendStream(said)
+        if answer["ok"] and (message := self._own(said)):
+            message["streaming"] = False
+            message |= {name: said[name] for name in ("metadata", "blocks") if name in said}
+        return answer
+
+    def end_streams(self) -> None:
+        """Close all streams, as Slack does by itself after some minutes."""
+        for messages in self.messages.values():
+            for message in messages:
+                message.pop("streaming", None)
 
     def _conversations_open(self, said: dict[str, Any]) -> dict[str, Any]:
         user = str(said["users"])

@@ -25,11 +25,15 @@ ANN = {"id": 5, "is_bot": False, "first_name": "Ann"}
 
 
 class TelegramServer(PlatformServer):
-    """``messages``: all that the bot sent. ``confirmed``: the newest update that was confirmed by an offset."""
+    """``messages``: all that the bot sent, as they are now; ``drafts``: all previews.
+
+    ``confirmed``: the newest update that was confirmed by an offset.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.messages: list[dict[str, Any]] = []
+        self.drafts: list[dict[str, Any]] = []
         self.updates: list[dict[str, Any]] = []
         self.confirmed = 0
         self.webhook: dict[str, Any] = {}
@@ -89,16 +93,9 @@ class TelegramServer(PlatformServer):
         return True
 
     def _sendMessage(self, said: dict[str, Any]) -> Any:
-        text = str(said.get("text", ""))
-        if said.get("parse_mode") == "HTML":
-            markup = Markup(text)
-            if not markup.balanced:
-                return _error(400, "Bad Request: can't parse entities: unexpected end tag")
-            text = markup.text
-        if not text.strip():
-            return _error(400, "Bad Request: message text is empty")
-        if utf16(text) > 4096:
-            return _error(400, "Bad Request: message is too long")
+        text = _checked(said)
+        if isinstance(text, web.Response):
+            return text
         chat = int(said["chat_id"])
         kind = "private" if chat > 0 else "supergroup"
         message = {
@@ -111,17 +108,44 @@ class TelegramServer(PlatformServer):
         self.messages.append({**message, "sent": said})
         return message
 
+    def _sendMessageDraft(self, said: dict[str, Any]) -> Any:
+        """A preview, in private chats only; it is no message."""
+        if int(said["chat_id"]) <= 0:
+            return _error(400, "Bad Request: TEXTDRAFT_PEER_INVALID")
+        if not int(said["draft_id"]):
+            return _error(400, "Bad Request: draft_id must be non-zero")
+        text = _checked(said)
+        if isinstance(text, web.Response):
+            return text
+        self.drafts.append({**said, "text": text})
+        return True
+
     def _editMessageText(self, said: dict[str, Any]) -> Any:
-        text = Markup(str(said["text"])).text if said.get("parse_mode") == "HTML" else str(said["text"])
-        for message in self.messages:
-            if message["message_id"] == int(said["message_id"]) and message["chat"]["id"] == int(said["chat_id"]):
-                markup = said.get("reply_markup")
-                if (message["text"], message["sent"].get("reply_markup")) == (text, markup):
-                    return _error(400, "Bad Request: message is not modified")
-                sent = {name: value for name, value in message["sent"].items() if name != "reply_markup"}
-                message |= {"text": text, "sent": {**sent, **({"reply_markup": markup} if markup else {})}}
-                return {**message, "edit_date": int(time.time())}
-        return _error(400, "Bad Request: message to edit not found")
+        text = _checked(said)
+        if isinstance(text, web.Response):
+            return text
+        message = self._own(said)
+        if message is None:
+            return _error(400, "Bad Request: message to edit not found")
+        if (message["text"], message["sent"].get("reply_markup")) == (text, said.get("reply_markup")):
+            return _error(
+                400, "Bad Request: message is not modified: specified new message content is exactly the same"
+            )
+        markup = {"reply_markup": said["reply_markup"]} if said.get("reply_markup") else {}
+        sent = {name: value for name, value in message["sent"].items() if name != "reply_markup"}
+        message |= {"text": text, "sent": {**sent, **markup}}
+        return {**message, "edit_date": int(time.time())}
+
+    def _deleteMessage(self, said: dict[str, Any]) -> Any:
+        message = self._own(said)
+        if message is None:
+            return _error(400, "Bad Request: message to delete not found")
+        self.messages.remove(message)
+        return True
+
+    def _own(self, said: Mapping[str, Any]) -> dict[str, Any] | None:
+        asked = (int(said["chat_id"]), int(said["message_id"]))
+        return next((item for item in self.messages if (item["chat"]["id"], item["message_id"]) == asked), None)
 
     def _sendChatAction(self, said: dict[str, Any]) -> Any:
         return True
@@ -192,6 +216,21 @@ class TelegramServer(PlatformServer):
         headers = {"X-Telegram-Bot-Api-Secret-Token": secret}
         async with aiohttp.ClientSession() as session, session.post(url, json=update, headers=headers) as answer:
             return answer.status
+
+
+def _checked(said: Mapping[str, Any]) -> str | web.Response:
+    """The text of a message without its markup, or what Telegram says of one it does not take."""
+    text = str(said.get("text") or "")
+    if said.get("parse_mode") == "HTML":
+        markup = Markup(text)
+        if not markup.balanced:
+            return _error(400, "Bad Request: can't parse entities: unexpected end tag")
+        text = markup.text
+    if not text.strip():
+        return _error(400, "Bad Request: message text is empty")
+    if utf16(text) > 4096:
+        return _error(400, "Bad Request: message is too long")
+    return text
 
 
 def _error(status: int, description: str, more: Mapping[str, Any] | None = None) -> web.Response:

@@ -77,3 +77,28 @@ async def test_slack_from_event_to_reply_in_its_thread(make_house: MakeHouse, sl
     assert sent["thread_ts"] == "1700000000.000100"
     status, _ = await slack.post(url, event, secret="not the secret")
     assert status == 401
+
+
+async def on_slack(make_house: MakeHouse, slack: SlackServer, **settings: str) -> tuple[House, str]:
+    given = {"slack__bot_token": "xoxb-local", "slack__signing_secret": SECRET, "slack__api_url": slack.api_url}
+    house = await asyncio.to_thread(make_house, access__policy="open", **given, **settings)
+    return house, f"http://{house.addresses['http']}/slack/events"
+
+
+@pytest.mark.parametrize("victim", ["runner", "gateway", "nobody"])
+async def test_slack_shows_what_runs_and_leaves_one_message_whatever_is_killed(
+    make_house: MakeHouse, slack: SlackServer, victim: str
+) -> None:
+    house, url = await on_slack(make_house, slack)
+    await slack.post(url, slack.message("$ echo begun; sleep 6; echo finished"), secret=SECRET)
+
+    def shown() -> list[str]:
+        return [message["text"] for message in slack.messages.get("D1", [])]
+
+    await until(lambda: any("sleep 6" in text and "begun" in text for text in shown()), "what runs is shown", 30)
+    if victim != "nobody":
+        await asyncio.to_thread(house.kill, victim)
+    await until(lambda: any("⏳" not in text for text in shown()), "the answer", 40)
+    await asyncio.to_thread(house.say, "hello")
+    assert len(shown()) == 1
+    assert "finished" in shown()[0]

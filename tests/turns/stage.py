@@ -6,9 +6,11 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from uuid import UUID, uuid4
 
 from agent.engine import Engine, Step, ToolCall
+from agent.progress import Progress
 from agent.sandbox import SandboxLimits
 from agent.trajectory import Context
 from identity.access import Access
@@ -48,9 +50,12 @@ class Scripted:
     name: str = "scripted"
     context_window: int = 16_384
     asked: int = 0
+    progress: Progress | None = None
+    """Where the running turn's progress is told."""
 
-    async def step(self, context: Context) -> Step:
+    async def step(self, context: Context, progress: Progress) -> Step:
         self.asked += 1
+        self.progress = progress
         return await self.script(context)
 
 
@@ -69,6 +74,8 @@ class Stage:
     folder: Path
     url: str
     owner: UUID = field(default_factory=uuid4)
+    told: list[dict[str, Any]] = field(default_factory=list)
+    """News of turns."""
 
     def __post_init__(self) -> None:
         self.lives = self.folder / "lives"
@@ -114,7 +121,9 @@ class Stage:
         life = Life(self.lives, "runner", "here")
         sandboxes = Sandboxes(self.socket)
         blobs = DirectoryBlobs(self.folder / "blobs")
-        turns = TurnRunner(self.database, engine, sandboxes, blobs, read_message, lambda *_: None)
+        turns = TurnRunner(
+            self.database, engine, sandboxes, blobs, read_message, lambda _, news: self.told.append(news)
+        )
         try:
             yield Runner(life.id, self.database, self.lives, turns, lambda *_: None)
         finally:

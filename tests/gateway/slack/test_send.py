@@ -23,11 +23,12 @@ def shown(slack: SlackServer, channel: str = "D1") -> list[str]:
 
 async def test_a_reply_goes_where_it_was_asked(at_work: House) -> None:
     envelope = await heard(at_work, "<@UAGENT> hi", channel="C1", ts="5.1")
-    await at_work.book.deliver(at_work.channel, at_work.book.reply(envelope, "**done** <!channel>"))
+    reply = at_work.book.reply(envelope, "**done** <!channel>")
+    await at_work.book.deliver(at_work.channel, reply)
     (posted,) = at_work.slack.said("chat.postMessage")
     assert (posted["channel"], posted["thread_ts"]) == ("C1", "5.1")
     assert posted["text"] == "*done* &lt;!channel&gt;"
-    assert posted["metadata"]["event_payload"] == {"key": "turn:1", "part": 0}
+    assert posted["metadata"]["event_payload"] == {"reply": reply.id.hex, "part": 0}
     assert at_work.book.settled().external_id == at_work.slack.messages["C1"][0]["ts"]
 
 

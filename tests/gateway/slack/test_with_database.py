@@ -9,6 +9,7 @@ from pathlib import Path
 from sqlalchemy import Connection, select
 
 from gateway.delivery import Delivery
+from gateway.drafts import Drafts
 from gateway.progress import OutboxProgress
 from gateway.slack.channel import SlackChannel
 from gateway.slack.config import SlackConfig
@@ -19,6 +20,7 @@ from nightporter.testing.web import Fault, end, until
 from router.inbox import Accepted, Inbox
 from workspace_store import outbox
 from workspace_store.database import Database
+from workspace_store.liveness import Life
 from workspace_store.outbox import Address
 
 CLAIMER = "gateway-one"
@@ -33,7 +35,18 @@ class Gateway:
         inbox = Inbox(database, Access("open", ()), self.heard.append)
         config = SlackConfig(BOT_TOKEN, "", SIGNING_SECRET, slack.api_url)
         self.channel = SlackChannel(config, inbox.accept, OutboxProgress(database, claimer), answered_in(database))
-        self.delivery = Delivery(claimer, database, lives, {"slack": self.channel})
+        self.life: Life | None = None
+        channels = {"slack": self.channel}
+        drafts = Drafts(claimer, database, lives, channels)
+        self.delivery = Delivery(claimer, database, lives, channels, drafts=drafts)
+
+    @classmethod
+    def living(cls, slack: SlackServer, database: Database, lives: Path) -> Gateway:
+        """One whose lock others can see; the others are dead to them."""
+        life = Life(lives, "gateway", "here")
+        found = cls(slack, database, lives, life.id)
+        found.life = life
+        return found
 
     async def __aenter__(self) -> Gateway:
         await self.channel.start()
@@ -42,8 +55,12 @@ class Gateway:
 
     async def __aexit__(self, *exception: object) -> None:
         await end(self._task)
+        assert self.delivery.drafts is not None
+        await self.delivery.drafts.close()
         await self.delivery.drain(0)
         await self.channel.close()
+        if self.life is not None:
+            self.life.end()
 
     async def say(self, to: Accepted, conversation: str, thread: str, text: str) -> None:
         address = Address("slack", "T1", conversation, thread)

@@ -1,0 +1,42 @@
+"""What a person reads on every platform alike."""
+
+from __future__ import annotations
+
+import re
+
+WORKING = "⏳ …"
+TAIL_LINES = 8
+TAIL_CHARACTERS = 600
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])")
+"""What a program says to a terminal and not to a reader: colours, titles, cursor moves."""
+
+
+def running(what: str, seconds: float, output: str) -> str:
+    """Markdown that names what runs, for how long already, and how its output ends."""
+    name = " ".join(what.replace("`", "ˋ").split())
+    head = f"⏳ `{name}` · {duration(seconds)}"
+    tail = _tail(output)
+    return f"{head}\n\n```\n{tail}\n```" if tail else head
+
+
+def duration(seconds: float) -> str:
+    """In steps, so that what is shown changes only where that says something."""
+    if seconds < 120:
+        step = 5 if seconds < 60 else 15
+        return f"{int(seconds // step * step) or int(seconds)} s"
+    return f"{int(seconds // 60)} min"
+
+
+def growing(text: str, most: int) -> str:
+    """An answer as far as it is written; of a long one, its end."""
+    if len(text) <= most:
+        return text
+    tail = text[-most:]
+    return "…\n" + tail[tail.find("\n") + 1 :]
+
+
+def _tail(output: str) -> str:
+    """The last lines as a terminal would show them, safe inside a fence."""
+    lines = [line.rstrip("\r").rpartition("\r")[2] for line in _ESCAPES.sub("", output).split("\n")]
+    said = [line.rstrip().replace("```", "ˋˋˋ") for line in lines if line.strip()]
+    return "\n".join(said[-TAIL_LINES:])[-TAIL_CHARACTERS:]
