@@ -11,7 +11,7 @@ import os
 import signal
 import stat
 
-from . import processes, restoring
+from . import limits, processes
 from .framing import Connection
 from .loop import Loop
 from .operations import OPERATIONS
@@ -146,7 +146,7 @@ class Guest:
             list(terminal.history),
             on_report,
             on_exit,
-            restoring.limit_numbers(state.get("limits", {})) if state else None,
+            limits.by_number(state.get("limits", {})) if state else None,
         )
         shell.notes += notes
         return shell
@@ -180,7 +180,10 @@ class Guest:
         if ended.dump is not None:
             state = ended.dump.state(self.base)
             if terminal.shell is not None:
-                state["limits"] = restoring.limit_differences(terminal.shell.pid)
+                pid = terminal.shell.pid
+                state["limits"] = limits.differences(pid)
+                state["cwd"] = processes.true_directory(pid, state["cwd"])
+                notes += terminal.shell.take_notes()
             terminal.state = state
         elif ended.shell_ended:
             notes.append(f"the shell itself ended with {ended.code}; a new one starts from the last saved state")

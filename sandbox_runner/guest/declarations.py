@@ -150,6 +150,20 @@ def read_traps(text: str) -> dict[str, str]:
     return traps
 
 
+def read_words(text: str) -> list[str]:
+    """Words as ``printf '%q '`` quotes them."""
+    words: list[str] = []
+    position = 0
+    while position < len(text):
+        try:
+            word, end = read_word(text, position)
+        except Malformed:
+            break
+        words.append(word)
+        position = max(end, position) + 1
+    return words
+
+
 def read_switches(text: str, on: str) -> dict[str, bool]:
     """``set +o`` (``on`` is ``-o``) and ``shopt -p`` (``-s``): name to whether it is on."""
     switches: dict[str, bool] = {}

@@ -46,6 +46,10 @@ def _children(pid: int) -> list[int]:
     return found
 
 
+def has_children(pid: int) -> bool:
+    return bool(_children(pid))
+
+
 def scan() -> dict[int, Process]:
     """Every live process of the sandbox but the guest; zombies are not alive."""
     own = os.getpid()
@@ -101,6 +105,28 @@ def working_directory(pid: int) -> str:
         return os.readlink(f"/proc/{pid}/cwd")
     except OSError:
         return ""
+
+
+def own_output(pid: int) -> tuple[str, str]:
+    """Where standard output and standard error of a process go; empty for a closed one."""
+    found = []
+    for descriptor in (1, 2):
+        try:
+            found.append(os.readlink(f"/proc/{pid}/fd/{descriptor}"))
+        except OSError:
+            found.append("")
+    return found[0], found[1]
+
+
+def true_directory(pid: int, said: str) -> str:
+    """The working directory of a process that calls it ``said``: by its present name, should that be another one."""
+    try:
+        if os.path.samestat(os.stat(said), os.stat(f"/proc/{pid}/cwd")):
+            return said
+    except OSError:
+        pass
+    found = working_directory(pid)
+    return found if os.path.isdir(found) else said
 
 
 def output_file(pid: int) -> str:

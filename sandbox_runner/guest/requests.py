@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .framing import MAX_FRAME, encode
+from .shell_scripts import OWN_LINE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,12 +15,14 @@ class BadRequest(ValueError):
 
 
 def without_own_lines(text: str, token: str, command_path: str) -> str:
-    """Under ``set -x`` bash shows the lines that the guest types as well."""
+    """Under ``set -x`` and ``set -v`` bash shows the lines of the guest as well."""
     first, newline, rest = text.partition("\n")
     if newline and first.endswith(f" . {command_path}"):
         text = rest
     traced = text.find(token)
-    return text if traced < 0 else text[: text.rfind("\n", 0, traced) + 1]
+    if traced >= 0:
+        text = text[: text.rfind("\n", 0, traced) + 1]
+    return text.removesuffix(OWN_LINE + "\n")
 
 
 def fit(result: dict[str, Any]) -> dict[str, Any]:

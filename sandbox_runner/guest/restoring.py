@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 
 from . import state_file
 from .loop import Loop, Timer
@@ -20,34 +19,6 @@ if TYPE_CHECKING:
     from .agent import Guest
 
 _READY_S = 3.0
-_LIMITS = {
-    "core": resource.RLIMIT_CORE,
-    "cpu": resource.RLIMIT_CPU,
-    "data": resource.RLIMIT_DATA,
-    "fsize": resource.RLIMIT_FSIZE,
-    "memlock": resource.RLIMIT_MEMLOCK,
-    "nofile": resource.RLIMIT_NOFILE,
-    "stack": resource.RLIMIT_STACK,
-    "as": resource.RLIMIT_AS,
-}
-"""``ulimit``s that a shell may have lowered; the number of processes is the sandbox's own affair."""
-
-
-def limit_differences(pid: int) -> dict[str, int]:
-    """Soft limits of a process that differ from the guest's; -1 is unlimited."""
-    found: dict[str, int] = {}
-    for name, number in _LIMITS.items():
-        try:
-            soft = resource.prlimit(pid, number)[0]
-        except (OSError, ValueError):
-            return {}
-        if soft != resource.getrlimit(number)[0]:
-            found[name] = soft
-    return found
-
-
-def limit_numbers(limits: dict[str, int]) -> dict[int, int]:
-    return {_LIMITS[name]: max(-1, soft) for name, soft in limits.items() if name in _LIMITS and soft < 1 << 62}
 
 
 class _Gathering:

@@ -12,8 +12,9 @@ import signal
 import termios
 
 from . import shell_scripts as scripts
+from .limits import Pair
 from .loop import Loop, Timer
-from .processes import send_signal
+from .processes import has_children, own_output, send_signal
 from .shell_state import Dump, function_environment, restore_script
 from .spawn import exit_code_of, open_terminal, spawn
 
@@ -29,6 +30,9 @@ _REPORT_BYTES = 4 << 20
 _LATE_MARKER_S = 0.3
 _DRAIN_S = 0.015
 _CHECK_S = 0.5
+_STUCK_CHECKS = 2
+_TERMINALS = ("/dev/pts/", "/dev/tty")
+_HIDDEN_NOTE = "functions called builtin or . were removed: the terminal could not go on with them"
 
 
 class Shell:
@@ -45,10 +49,12 @@ class Shell:
         history: list[str],
         on_report: Callable[[str, Dump | None], None],
         on_exit: Callable[[int], None],
-        limits: dict[int, int] | None = None,
+        limits: dict[int, Pair] | None = None,
     ) -> None:
         self._loop = loop
         self._folder = folder
+        self._status = state["status"] if state else None
+        """What ``$?`` was when the state was taken: the first command finds it."""
         self.on_report = on_report
         self.on_exit = on_exit
         self.start_token = os.urandom(12).hex()
@@ -64,11 +70,13 @@ class Shell:
         self.reported = False
         self._late: Timer | None = None
         self._check: Timer | None = None
+        self._checks = 0
+        self._targets = ("", "")
         self._fifo = -1
         self._make_files()
         functions, refused = function_environment(state) if state else ({}, [])
         self.notes += [f"not restored: function {name}" for name in refused]
-        script, notes = restore_script(state, self._path("dump"), self.start_token, history)
+        script, notes = restore_script(state, self._dump_line(self.start_token), history)
         self.notes += notes
         self._write("start", script)
         self._master, slave, self._settings = open_terminal()
@@ -76,7 +84,8 @@ class Shell:
         try:
             self.pid = spawn(
                 argv,
-                {**environment, **functions},
+                # Bash takes the name of its folder from PWD where that is one of it: a link's name stays.
+                {**environment, **functions, "PWD": cwd},
                 cwd,
                 stdin=slave,
                 stdout=slave,
@@ -100,9 +109,11 @@ class Shell:
             termios.tcsetattr(self._master, termios.TCSANOW, self._settings)  # type: ignore[arg-type]
         self._token, self._sink, self._phase, self._carry = token, sink, "begin", b""
         self._report.clear()
-        self._dump, self.reported = None, False
-        lines = scripts.call_lines(self._path("begin"), self._path("command"), self._path("dump"), token)
-        self._type(lines)
+        self._dump, self.reported, self._checks = None, False, 0
+        self._type(
+            scripts.call_lines(self._path("begin"), self._path("command"), self._dump_line(token), token, self._status)
+        )
+        self._status = None
         self._check = self._loop.call_later(_CHECK_S, self._check_files)
 
     @property
@@ -113,6 +124,18 @@ class Shell:
     def has_begun(self) -> bool:
         """Whether the command itself was reached: before it come the shell's start and what its state makes it do."""
         return self._phase != "begin"
+
+    def take_notes(self) -> list[str]:
+        """What the person should know of the shell after a command; told once for as long as it is so."""
+        notes, self.notes = self.notes, []
+        targets = own_output(self.pid)
+        for name, target, before in zip(("output", "error"), targets, self._targets):  # noqa: B905 - strict= is 3.10
+            if not target:
+                notes.append(f"the standard {name} of this terminal was closed; it is opened again")
+            elif target != before and not target.startswith(_TERMINALS):
+                notes.append(f"the standard {name} of this terminal goes to {target} from now on")
+        self._targets = targets
+        return notes
 
     def foreground(self) -> int:
         """The process group that has the terminal; the shell's own pid when it runs nothing."""
@@ -155,6 +178,9 @@ class Shell:
             if timer is not None:
                 timer.cancel()
         self._close_files()
+
+    def _dump_line(self, token: str) -> str:
+        return scripts.dump_line(self._path("dump"), self._path("report"), token)
 
     def _path(self, name: str) -> str:
         return os.path.join(self._folder, name)
@@ -200,9 +226,17 @@ class Shell:
     def _check_files(self) -> None:
         if self.reported or self.ended or self._master < 0:
             return
+        self._checks += 1
+        if self._checks == _STUCK_CHECKS and self._waits_for_typing():
+            self.notes.append(_HIDDEN_NOTE)
+            self._type(f" {scripts.REVEAL}{self._dump_line(self._token)}\n".encode())
         if self._make_files():
-            self._type(f" \\builtin . {scripts.quote(self._path('dump'))} {self._token}\n".encode())
+            self._type(f" {self._dump_line(self._token)}\n".encode())
         self._check = self._loop.call_later(_CHECK_S, self._check_files)
+
+    def _waits_for_typing(self) -> bool:
+        """The command is over, or reads the terminal itself, and nothing was reported."""
+        return self.has_begun and self.foreground() == self.pid and not has_children(self.pid)
 
     def _type(self, line: bytes) -> None:
         try:
@@ -299,9 +333,14 @@ class Shell:
             return None
         start_mark = f"\0start:{token}\0".encode()
         start = self._report.find(start_mark, 0, end)
-        body = bytes(self._report[start + len(start_mark) : end]) if start >= 0 else None
+        traps_mark = f"\0traps:{token}\0".encode()
+        traps = self._report.rfind(traps_mark, 0, max(0, start))
+        dump = None
+        if start >= 0:
+            before = bytes(self._report[traps + len(traps_mark) : start]) if traps >= 0 else b""
+            dump = Dump(bytes(self._report[start + len(start_mark) : end]), before)
         del self._report[: end + len(end_mark)]
-        return (Dump(body) if body is not None else None,)
+        return (dump,)
 
     def _without_marker(self) -> None:
         self._readable()

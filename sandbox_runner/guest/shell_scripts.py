@@ -22,19 +22,28 @@ def end_marker(token: str) -> bytes:
     return f"{RECORD}np:end:{token}{RECORD}".encode()
 
 
+_PUT_AWAY = r"""__np_flags=$- __np_options=${BASHOPTS-}; \builtin shopt -u expand_aliases; \builtin set +xv"""
+"""The first line of every script here: no word of what follows is anybody's alias, and none of it is shown.
+
+Itself it is shown where ``set -x`` or ``set -v`` is on; ``requests.without_own_lines`` knows it.
+"""
+
 _KEEP_STATUS = r"""
 { case $__np_flags in (*x*) \builtin set -x;; esac
+case :$__np_options: in (*:expand_aliases:*) \builtin shopt -s expand_aliases;; esac
+case $__np_flags in (*v*) \builtin set -v;; esac
 case $__np_flags in (*e*) \builtin return 0;; esac
 \builtin return "$__np_status"; } 2>/dev/null
 """
-"""Give ``$?`` and ``set -x`` back; under ``set -e`` a status other than 0 would end the shell here."""
+"""Give ``$?``, ``set -x``, ``set -v`` and aliases back; under ``set -e`` a status other than 0 would end the shell here."""
 
+OWN_LINE = _PUT_AWAY
 
 _PUT_PROMPTS_AWAY = r"""
-if [[ -n ${{PROMPT_COMMAND[*]+x}}${{PS0+x}}${{PS1-}} ]]; then
-\builtin declare -p PROMPT_COMMAND PS0 PS1 >|{names} 2>/dev/null || \builtin true
+if [[ -n ${{PROMPT_COMMAND[*]+x}}${{PS0+x}}${{PS1-}}${{TMOUT+x}} ]]; then
+\builtin declare -p PROMPT_COMMAND PS0 PS1 TMOUT >|{names} 2>/dev/null || \builtin true
 \builtin mapfile -d '' -t __np_prompts <{names}
-\builtin unset -v PROMPT_COMMAND PS0 PS1 2>/dev/null || \builtin true
+\builtin unset -v PROMPT_COMMAND PS0 PS1 TMOUT 2>/dev/null || \builtin true
 fi
 """
 _GIVE_PROMPTS_BACK = r"""
@@ -43,62 +52,88 @@ if [[ -n ${__np_prompts+x} ]]; then
 fi 2>/dev/null
 """
 """Commands see their own prompts, but bash must not run what is in them: nobody sees a prompt here, and one that hangs
-would hang every command of its terminal, wake after wake."""
+would hang every command of its terminal, wake after wake. Nor may it end for want of typing (TMOUT)."""
+
+_UNMUTE = r"""
+{ \builtin : 9>&1; } 2>/dev/null || \exec >|/dev/tty
+{ \builtin : 9>&2; } 2>/dev/null || \exec 2>|/dev/tty
+"""
+"""A command that closed the shell's own output would leave the terminal mute for good. (``builtin exec`` lasts no longer
+than itself.)"""
 
 
 def begin_script(history_entry: str | None) -> str:
-    """Sourced with the call's token: what the terminal shows before it is no output of the command."""
+    """Sourced after ``__np_token`` was set: what the terminal shows before it is no output of the command."""
     remember = "" if history_entry is None else f"\\builtin history -s -- {quote(history_entry)}\n"
     return (
-        "{ __np_status=$?; __np_flags=$-; \\builtin set +x; } 2>/dev/null\n"
+        _PUT_AWAY
         + _GIVE_PROMPTS_BACK
         + remember
-        + "\\builtin printf '\\036np:begin:%s\\036' \"$1\" >/dev/tty\n"
+        + _UNMUTE
+        + "\\builtin printf '\\036np:begin:%s\\036' \"$__np_token\" >/dev/tty\n"
+        # A command must not know what will end it.
+        + "\\builtin unset -v __np_token\n"
         + _KEEP_STATUS
     )
 
 
 def dump_script(fifo: str, names: str) -> str:
-    """Sourced with the call's token, after the command and once more on a line of its own.
+    """Sourced after ``__np_token`` was set, after the command and once more on a line of its own.
 
     The second line is the one that runs when an error or SIGINT made bash give up the first; the shell reports once
     a token. It writes NUL-separated pairs straight from the builtins, without a subshell.
     """
     section = "\\builtin printf '\\0%s\\0' "
-    return rf"""{{ __np_status=$?; __np_flags=$-; \builtin set +x; }} 2>/dev/null
-if [[ ${{__np_last-}} != "$1" ]]; then
-__np_last=$1
+    return rf"""{_PUT_AWAY}
+if [[ ${{__np_last-}} != "$__np_token" ]]; then
+__np_last=$__np_token
 case $__np_flags in (*T*) \builtin trap -p DEBUG >|{quote(names)}; \builtin trap - DEBUG; \builtin set +T
-__np_debug="$(<{quote(names)})";; (*) __np_debug=;; esac
-\builtin printf '\036np:end:%s\036' "$1" >/dev/tty
+\builtin mapfile -d '' -t __np_debug <{quote(names)};; esac
 \builtin declare -F >|{quote(names)} || \builtin true
 \builtin mapfile -t __np_names <{quote(names)}
-{{ \builtin printf '\0start:%s\0status\0%s\0flags\0%s\0cwd\0%s' "$1" "$__np_status" "$__np_flags" "$PWD"
+{{ \builtin printf '\0start:%s\0status\0%s\0flags\0%s\0cwd\0%s' "$__np_token" "$__np_status" "$__np_flags" "$PWD"
+\builtin printf '\0bashopts\0%s' "$__np_options"
 {section}umask; \builtin umask
 {section}options; \builtin set +o
 {section}shopt; \builtin shopt -p || \builtin true
-{section}traps; \builtin trap -p; \builtin printf '%s\n' "$__np_debug"
+{section}dirs; \builtin dirs -p -l
 {section}aliases; \builtin declare -p BASH_ALIASES
+{section}positional; case $# in (0) ;; (*) \builtin printf '%q ' "$@";; esac
 for __np_name in "${{__np_names[@]}}"; do {section}"f:$__np_name"; \builtin declare -f "${{__np_name##* }}"; done
 {section}variables; \builtin declare -p
-\builtin printf '\0end:%s\0' "$1"; }} >|{quote(fifo)} 2>/dev/null
+\builtin printf '\0end:%s\0' "$__np_token"; }} >|{quote(fifo)} 2>/dev/null
 \builtin unset -v __np_names __np_name
 {_PUT_PROMPTS_AWAY.format(names=quote(names))}
-case $__np_flags in (*T*) \builtin set -T; \builtin eval "$__np_debug";; esac
+case $__np_flags in (*T*) \builtin set -T; \builtin eval "${{__np_debug-}}"; \builtin unset -v __np_debug;; esac
 fi
 {_KEEP_STATUS}"""
 
 
-def call_lines(begin: str, command: str, dump: str, token: str) -> bytes:
-    """What is typed into the terminal for one command. Its standard input is empty: nobody is there to type."""
-    after = f"\\builtin . {quote(dump)} {token}"
-    first = f" \\builtin . {quote(begin)} {token}; \\builtin . {quote(command)} </dev/null; {after}\n"
-    return f"{first} {after}\n".encode()
+REVEAL = "POSIXLY_CORRECT=y; \\unset -f builtin .; \\unset -v POSIXLY_CORRECT; "
+"""Functions hide builtins, also ``builtin``. In POSIX mode they cannot hide ``unset``, and assignments need no name."""
+
+
+def dump_line(dump: str, fifo: str, token: str) -> str:
+    """Traps are told from here: inside a sourced script those for DEBUG and RETURN do not show."""
+    return (
+        f"__np_token={token} __np_status=$?; \\builtin printf '\\036np:end:%s\\036' {token} >/dev/tty; "
+        f"\\builtin printf '\\0traps:%s\\0' {token} >|{quote(fifo)}; \\builtin trap -p >|{quote(fifo)}; "
+        f"\\builtin . {quote(dump)}"
+    )
+
+
+def call_lines(begin: str, command: str, after: str, token: str, status: int | None) -> bytes:
+    """What is typed into the terminal for one command. Its standard input is empty: nobody is there to type.
+
+    ``after``: its ``dump_line``. ``status``: what ``$?`` is to be for it, where that is not the shell's own.
+    """
+    before = f"__np_token={token} __np_status={'$?' if status is None else status}; \\builtin . {quote(begin)}"
+    return f" {before}; \\builtin . {quote(command)} </dev/null; {after}\n {after}\n".encode()
 
 
 START = r"""\builtin unset -v HISTFILE MAILCHECK
 \builtin set +o history
 \builtin set +H
-PS1=
+PS1= HISTSIZE=500 HISTFILESIZE=500
 """
 """History is kept by ``history -s`` alone, so that typed lines of the guest never get into it."""

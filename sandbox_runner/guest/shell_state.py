@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-from .declarations import read_declarations, read_switches, read_traps
+from . import limits
+from .declarations import read_declarations, read_switches, read_traps, read_words
 from .shell_scripts import START, quote
 
 TYPE_CHECKING = False
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _FUNCTION_NAME = re.compile(r"[^\s\0/='\"\\$`()<>|&;%]{1,200}\Z")
+_REFERENCE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[(?:[0-9]{1,18}|[@*])\])?\Z")
 _INTEGER = re.compile(r"-?[0-9]{1,20}\Z")
 _FUNCTION_HEAD = re.compile(r"\S+ \(\) \n\{ ")
 _SIGNAL = re.compile(r"[A-Z0-9+-]{2,16}\Z")
@@ -30,45 +32,26 @@ _ENVIRONMENT_STRING = 120 << 10
 
 _SHELL_OWN = frozenset(
     (
-        "_",
-        "BASH",
-        "BASHOPTS",
-        "BASHPID",
-        "COLUMNS",
-        "COMPREPLY",
-        "DIRSTACK",
-        "EPOCHREALTIME",
-        "EPOCHSECONDS",
-        "EUID",
-        "FUNCNAME",
-        "GROUPS",
-        "HISTCMD",
-        "HOSTNAME",
-        "HOSTTYPE",
-        "LINENO",
-        "LINES",
-        "MACHTYPE",
-        "OPTERR",
-        "OPTIND",
-        "OSTYPE",
-        "PIPESTATUS",
-        "PPID",
-        "PWD",
-        "RANDOM",
-        "SECONDS",
-        "SHELLOPTS",
-        "SHLVL",
-        "SRANDOM",
-        "UID",
-        "HISTFILE",
-        "MAILCHECK",
-        "TMOUT",
+        "_", "BASH", "BASHOPTS", "BASHPID", "BASH_ALIASES", "BASH_ARGC", "BASH_ARGV", "BASH_ARGV0", "BASH_CMDS",
+        "BASH_COMMAND", "BASH_EXECUTION_STRING", "BASH_LINENO", "BASH_MONOSECONDS", "BASH_REMATCH", "BASH_SOURCE",
+        "BASH_SUBSHELL", "BASH_TRAPSIG", "BASH_VERSINFO", "BASH_VERSION", "BASH_XTRACEFD", "COLUMNS", "COMPREPLY",
+        "COMP_CWORD", "COMP_KEY", "COMP_LINE", "COMP_POINT", "COMP_TYPE", "COMP_WORDS", "COPROC_PID", "DIRSTACK",
+        "EPOCHREALTIME", "EPOCHSECONDS", "EUID", "FUNCNAME", "GROUPS", "HISTCMD", "HOSTNAME", "HOSTTYPE", "LINENO",
+        "LINES", "MACHTYPE", "OSTYPE", "PIPESTATUS", "PPID", "PWD", "RANDOM", "READLINE_ARGUMENT", "READLINE_LINE",
+        "READLINE_MARK", "READLINE_POINT", "SECONDS", "SHELLOPTS", "SHLVL", "SRANDOM", "UID",
     )
-)
-_PROMPTS = frozenset(("PROMPT_COMMAND", "PS0", "PS1", "PS2", "PS4"))
-_DEFAULT_VARIABLES = {"IFS": " \t\n", "PS1": "", "PS2": "> ", "PS4": "+ ", "HISTSIZE": "500", "HISTFILESIZE": "500"}
+)  # fmt: skip
+"""What bash makes by itself, or what means something in one process only (open descriptors, its children)."""
+_TRAPS_OF_LINES = ("RETURN", "ERR", "DEBUG")
+_PROMPTS = frozenset(("PROMPT_COMMAND", "PS0", "PS1", "PS2", "PS4", "TMOUT"))
+_DEFAULT_VARIABLES = {
+    "IFS": " \t\n", "PS1": "", "PS2": "> ", "PS4": "+ ", "HISTSIZE": "500", "HISTFILESIZE": "500", "OPTERR": "1",
+    "OPTIND": "1",
+}  # fmt: skip
+_NO_VALUE = frozenset(("BASH_LOADABLES_PATH", "COMP_WORDBREAKS"))
+"""Shown without a value, or with one of the build's, until somebody gives them one."""
 _DEFAULT_OPTIONS = frozenset(("braceexpand", "hashall", "interactive-comments", "monitor"))
-_KEPT_OUT_OPTIONS = frozenset(("history", "noexec", "emacs", "vi", "privileged", "onecmd", "histexpand"))
+_KEPT_OUT_OPTIONS = frozenset(("history", "noexec", "privileged", "onecmd", "histexpand"))
 _DEFAULT_SHOPTS = frozenset(
     (
         "checkwinsize",
@@ -93,14 +76,16 @@ _HIDDEN_BUILTINS = frozenset(("builtin", "."))
 
 
 def _is_own(name: str) -> bool:
-    return name in _SHELL_OWN or name.startswith(("BASH_", "__np_", "COMP_", "READLINE_"))
+    return name in _SHELL_OWN or name.startswith("__np_")
 
 
 class Dump:
     """What a shell wrote after a command."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, traps: bytes = b"") -> None:
+        """``traps``: what ``trap -p`` prints."""
         fields = data.decode("utf-8", "surrogateescape").split("\0")
+        self._traps = traps.decode("utf-8", "surrogateescape")
         self.sections = dict(zip(fields[::2], fields[1::2]))  # noqa: B905 - strict= is 3.10
 
     @property
@@ -113,17 +98,22 @@ class Dump:
         sections = self.sections
         flags = sections.get("flags", "")
         options = read_switches(sections.get("options", ""), "-o")
-        options["xtrace"] = "x" in flags  # switched off while dumping
-        options["functrace"] = "T" in flags
+        shopt = read_switches(sections.get("shopt", ""), "-s")
+        # Switched off while dumping:
+        options["xtrace"], options["verbose"], options["functrace"] = "x" in flags, "v" in flags, "T" in flags
+        shopt["expand_aliases"] = "expand_aliases" in sections.get("bashopts", "").split(":")
         variables, unset = _variables(sections.get("variables", ""), base_environment)
         aliases = read_declarations(sections.get("aliases", "")).get("BASH_ALIASES", ("", {}))[1]
         return {
             "aliases": aliases if isinstance(aliases, dict) else {},
             "cwd": sections.get("cwd", ""),
+            "directories": sections.get("dirs", "").splitlines()[1:],
             "functions": _functions(sections),
             "options": _differences(options, _DEFAULT_OPTIONS, _KEPT_OUT_OPTIONS),
-            "shopt": _differences(read_switches(sections.get("shopt", ""), "-s"), _DEFAULT_SHOPTS, _KEPT_OUT_SHOPTS),
-            "traps": read_traps(sections.get("traps", "")),
+            "positional": read_words(sections.get("positional", "")),
+            "shopt": _differences(shopt, _DEFAULT_SHOPTS, _KEPT_OUT_SHOPTS),
+            "status": max(0, self.status),
+            "traps": read_traps(self._traps),
             "umask": sections.get("umask", "").strip(),
             "unset": unset,
             "variables": variables,
@@ -137,16 +127,21 @@ def _differences(found: dict[str, bool], default: frozenset[str], left_out: froz
 def _variables(text: str, base: dict[str, str]) -> tuple[dict[str, dict[str, Value]], list[str]]:
     variables: dict[str, dict[str, Value]] = {}
     exported: set[str] = set()
+    declared: set[str] = set()
     for name, (flags, value) in read_declarations(text).items():
+        declared.add(name)
         if "x" in flags:
             exported.add(name)
             if flags == "x" and name in base and base[name] == value:
                 continue
-        if _is_own(name) or (not flags and _DEFAULT_VARIABLES.get(name) == value):
+        if _is_own(name) or (flags in ("", "i") and value is not None and _DEFAULT_VARIABLES.get(name) == value):
+            continue
+        if name in _NO_VALUE and (value is None or name == "BASH_LOADABLES_PATH"):
             continue
         variables[name] = {"flags": "".join(sorted(flags)), "value": value}
-    unset = sorted(name for name in base if NAME.match(name) and name not in exported and not _is_own(name))
-    return variables, unset
+    unset = {name for name in base if NAME.match(name) and name not in exported and not _is_own(name)}
+    unset |= _DEFAULT_VARIABLES.keys() - declared
+    return variables, sorted(unset)
 
 
 def _functions(sections: dict[str, str]) -> dict[str, dict[str, Any]]:
@@ -154,7 +149,8 @@ def _functions(sections: dict[str, str]) -> dict[str, dict[str, Any]]:
     for section, text in sections.items():
         if section.startswith("f:declare -f"):
             declaration, _, name = section[2:].rpartition(" ")
-            functions[name] = {"exported": "x" in declaration, "text": text.rstrip("\n")}
+            flags = "".join(sorted(set(declaration[len("declare -") :]) & set("rtx")))
+            functions[name] = {"flags": flags, "text": text.rstrip("\n")}
     return functions
 
 
@@ -170,7 +166,7 @@ def exported(state: State) -> dict[str, str]:
 def without_hooks(state: State) -> State:
     """A state without what runs or acts by itself between commands: prompts, traps, options."""
     variables = {name: value for name, value in state["variables"].items() if name not in _PROMPTS}
-    return {**state, "variables": variables, "traps": {}, "options": {}}
+    return {**state, "variables": variables, "traps": {}, "options": {}, "limits": {}}
 
 
 def function_environment(state: State) -> tuple[dict[str, str], list[str]]:
@@ -190,14 +186,14 @@ def function_environment(state: State) -> tuple[dict[str, str], list[str]]:
 
 def _assignment(name: str, variable: dict[str, Any], notes: list[str]) -> str | None:
     flags, value = variable["flags"], variable["value"]
-    kept = "".join(flag for flag in flags if flag in "aAilnrtux" and flag != "t")
+    kept = "".join(flag for flag in flags if flag in "aAcilnrtux")
     declare = f"\\builtin declare -g{kept} " if kept else "\\builtin declare -g -- "
     if value is None:
         return declare + name
     values = list(value.values()) if isinstance(value, dict) else [value]
     # Bash evaluates what it assigns to an integer or a name reference: only plain ones are handed over.
     if ("i" in flags and not all(_INTEGER.match(item) for item in values)) or (
-        "n" in flags and not (isinstance(value, str) and NAME.match(value))
+        "n" in flags and not (isinstance(value, str) and _REFERENCE.match(value))
     ):
         notes.append(f"not restored: {name} (its value would be evaluated)")
         return None
@@ -209,7 +205,7 @@ def _assignment(name: str, variable: dict[str, Any], notes: list[str]) -> str | 
     return f"{declare}{name}={quote(value)}"
 
 
-def restore_script(state: State | None, dump_path: str, token: str, history: list[str]) -> tuple[str, list[str]]:
+def restore_script(state: State | None, dump_line: str, history: list[str]) -> tuple[str, list[str]]:
     """The start file of a shell; it ends with a dump, which proves that the shell is there. And notes."""
     notes: list[str] = []
     lines = [START]
@@ -218,7 +214,7 @@ def restore_script(state: State | None, dump_path: str, token: str, history: lis
     lines += [f"\\builtin history -s -- {quote(entry)}\n" for entry in history]
     if state is not None:
         lines += [line + " 2>/dev/null\n" for line in _restoring(state, notes)]
-    lines.append(f"\\builtin . {quote(dump_path)} {token}\n")
+    lines.append(dump_line + "\n")
     return "".join(lines), notes
 
 
@@ -227,8 +223,10 @@ def _restoring(state: State, notes: list[str]) -> list[str]:
     lines = [
         f"\\builtin export -fn {quote(name)}"
         for name, function in state["functions"].items()
-        if not function["exported"]
+        if "x" not in function["flags"]
     ]
+    lines += [f"\\builtin declare -ft {quote(n)}" for n, f in state["functions"].items() if "t" in f["flags"]]
+    lines += [f"\\builtin readonly -f {quote(n)}" for n, f in state["functions"].items() if "r" in f["flags"]]
     lines += [f"\\builtin unset -v {name}" for name in state["unset"]]
     writable: list[str] = []
     readonly: list[str] = []
@@ -236,17 +234,29 @@ def _restoring(state: State, notes: list[str]) -> list[str]:
         line = _assignment(name, variable, notes)
         if line is not None:
             (readonly if "r" in variable["flags"] else writable).append(line)
-    lines += writable + readonly
+    lines += [f"\\builtin pushd -n {quote(folder)} >/dev/null" for folder in reversed(state["directories"])]
+    if state["positional"]:
+        lines.append("\\builtin set -- " + " ".join(map(quote, state["positional"])))
     lines += [f"BASH_ALIASES[{quote(name)}]={quote(value)}" for name, value in state["aliases"].items()]
-    lines += [f"\\builtin trap -- {quote(command)} {signal}" for signal, command in state["traps"].items()]
     lines += [f"\\builtin shopt {'-s' if on else '-u'} {name}" for name, on in state["shopt"].items()]
+    # After the switches: BASH_COMPAT and GLOBIGNORE are switches too, and speak last.
+    lines += writable + readonly
+    # Not those that bash runs between these very lines.
+    lines += [_trap(name, command) for name, command in state["traps"].items() if name not in _TRAPS_OF_LINES]
     if not state["shopt"].get("extglob"):
         lines.append("\\builtin shopt -u extglob")
     if state["umask"]:
         lines.append(f"\\builtin umask {state['umask']}")
-    options = sorted(state["options"].items(), key=lambda option: option[0] in ("errexit", "nounset", "xtrace"))
+    options = sorted(
+        state["options"].items(), key=lambda option: option[0] in ("errexit", "nounset", "verbose", "xtrace")
+    )
     lines += [f"\\builtin set {'-o' if on else '+o'} {name}" for name, on in options]
+    lines += [_trap(name, state["traps"][name]) for name in _TRAPS_OF_LINES if name in state["traps"]]
     return lines
+
+
+def _trap(name: str, command: str) -> str:
+    return f"\\builtin trap -- {quote(command)} {name}"
 
 
 def _text(value: object, limit: int = 64 << 10) -> bool:
@@ -292,7 +302,9 @@ def checked(raw: object) -> tuple[State, list[str]]:
             refused.append(f"variable {name[:80]}")
     for name, function in items("functions"):
         if isinstance(function, dict) and _text(function.get("text"), 256 << 10) and _FUNCTION_NAME.match(name):
-            state["functions"][name] = {"exported": function.get("exported") is True, "text": function["text"]}
+            flags = function.get("flags")
+            kept = "".join(flag for flag in flags if flag in "rtx") if isinstance(flags, str) else ""
+            state["functions"][name] = {"flags": kept, "text": function["text"]}
         else:
             refused.append(f"function {name[:80]}")
     for key, pattern in (("aliases", _FUNCTION_NAME), ("traps", _SIGNAL)):
@@ -310,15 +322,19 @@ def checked(raw: object) -> tuple[State, list[str]]:
     umask, cwd, unset = source.get("umask", ""), source.get("cwd", ""), source.get("unset", [])
     state["umask"] = umask if isinstance(umask, str) and re.match(r"[0-7]{3,4}\Z", umask) else ""
     state["cwd"] = cwd if isinstance(cwd, str) and _text(cwd, 4096) and cwd.startswith("/") else ""
+    status = source.get("status", 0)
+    state["status"] = status if isinstance(status, int) and not isinstance(status, bool) and 0 <= status < 256 else 0
+    for key in ("directories", "positional"):
+        values = source.get(key, [])
+        whole = isinstance(values, list) and all(_text(item) for item in values)
+        state[key] = values[:4096] if whole else []
+        if not whole:
+            refused.append(key)
+    state["directories"] = [folder for folder in state["directories"] if folder.startswith("/")]
     names = unset if isinstance(unset, list) else []
     state["unset"] = [name for name in names if isinstance(name, str) and NAME.match(name)]
     for key in ("history", "not_kept"):
         value = source.get(key, [])
         state[key] = [item for item in value if _text(item)][-200:] if isinstance(value, list) else []
-    limits = source.get("limits", {})
-    state["limits"] = (
-        {name: value for name, value in limits.items() if isinstance(value, int) and not isinstance(value, bool)}
-        if isinstance(limits, dict)
-        else {}
-    )
+    state["limits"] = limits.checked(source.get("limits", {}))
     return state, refused

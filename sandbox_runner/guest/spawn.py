@@ -8,6 +8,8 @@ import signal
 import struct
 import termios
 
+from .limits import Pair, set_limits
+
 ROWS, COLUMNS = 50, 200
 _DEFAULT_SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGPIPE", "SIGXFSZ", "SIGCHLD", "SIGQUIT")
@@ -58,12 +60,12 @@ def spawn(
     stdin: int,
     stdout: int,
     controlling_terminal: bool = False,
-    limits: dict[int, int] | None = None,
+    limits: dict[int, Pair] | None = None,
     umask: int | None = None,
 ) -> int:
     """Fork and execute ``argv`` in a session of its own; the process id.
 
-    ``stdout`` is also stderr. ``limits`` are soft resource limits. Every other descriptor of the guest is
+    ``stdout`` is also stderr. ``limits`` are resource limits. Every other descriptor of the guest is
     close-on-exec. Raises OSError when no process can be made; a program that cannot run ends with 126 or 127.
     """
     _adjust(200)
@@ -86,7 +88,7 @@ def spawn(
         if umask is not None:
             os.umask(umask)
         if limits:
-            set_soft_limits(limits)
+            set_limits(limits)
         os.chdir(cwd)
         os.execvpe(argv[0], argv, environment)
     except FileNotFoundError as error:
@@ -96,17 +98,6 @@ def spawn(
         os.write(2, f"{argv[0]}: {error.strerror}\n".encode("utf-8", "replace"))
     finally:
         os._exit(code)
-
-
-def set_soft_limits(limits: dict[int, int]) -> None:
-    import resource
-
-    for number, soft in limits.items():
-        hard = resource.getrlimit(number)[1]
-        try:
-            resource.setrlimit(number, (soft if hard < 0 else min(soft, hard), hard))
-        except (OSError, ValueError):
-            continue
 
 
 def exit_code_of(status: int) -> int:

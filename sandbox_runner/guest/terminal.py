@@ -10,7 +10,7 @@ from collections import deque
 from .loop import Loop, Timer
 from .output import CappedOutput, LiveOutput
 from .shell import Shell
-from .shell_state import Dump
+from .shell_state import Dump, without_hooks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from .shell_state import State
 
+_BROKEN_START_NOTE = "its shell ended while it started; its prompts, traps, set options and limits were dropped"
 HISTORY_ENTRIES = 100
 HISTORY_ENTRY_CHARS = 4000
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
@@ -111,6 +112,7 @@ class Terminal:
             )
             shell.append(self.shell)
             self.notes += self.shell.notes
+            self.shell.notes = []
 
     def proceed(self) -> None:
         """The current call has its result; start the next one."""
@@ -167,6 +169,10 @@ class Terminal:
         if shell is not self.shell:
             return
         self.shell = None
+        if not shell.ready and self.state is not None:
+            # What it was to be given ends it, and would at each wake.
+            self.state = without_hooks(self.state)
+            self.notes.append(_BROKEN_START_NOTE)
         if self.current is None:
             self.notes.append(f"the shell of this terminal had ended with {code}; restarted from its last state")
         else:
