@@ -35,7 +35,7 @@ case $__np_flags in (*v*) \builtin set -v;; esac
 case $__np_flags in (*e*) \builtin return 0;; esac
 \builtin return "$__np_status"; } 2>/dev/null
 """
-"""Give ``$?``, ``set -x``, ``set -v`` and aliases back; under ``set -e`` a status other than 0 would end the shell here."""
+"""Give ``$?``, ``set -x``, ``set -v`` and aliases back. Under ``set -e`` a status other than 0 would end the shell."""
 
 OWN_LINE = _PUT_AWAY
 
@@ -58,8 +58,10 @@ _UNMUTE = r"""
 { \builtin : 9>&1; } 2>/dev/null || \exec >|/dev/tty
 { \builtin : 9>&2; } 2>/dev/null || \exec 2>|/dev/tty
 """
-"""A command that closed the shell's own output would leave the terminal mute for good. (``builtin exec`` lasts no longer
-than itself.)"""
+"""A command that closed the shell's own output would leave the terminal mute for good.
+
+(What ``builtin exec`` redirects lasts no longer than itself.)
+"""
 
 
 def begin_script(history_entry: str | None) -> str:

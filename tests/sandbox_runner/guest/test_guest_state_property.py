@@ -22,8 +22,8 @@ LOOK = "; ".join(
 # What bash makes anew in each process, or says in another form once it was told in two ways.
 OF_THE_PROCESS = (
     "BASHOPTS", "BASHPID", "BASH_ARGC", "BASH_ARGV", "BASH_COMMAND", "BASH_LINENO", "BASH_SOURCE", "BASH_SUBSHELL",
-    "COLUMNS", "DIRSTACK", "EPOCHREALTIME", "EPOCHSECONDS", "FUNCNAME", "HISTCMD", "LINENO", "LINES", "PIPESTATUS", "PPID",
-    "RANDOM",
+    "COLUMNS", "DIRSTACK", "EPOCHREALTIME", "EPOCHSECONDS", "FUNCNAME", "HISTCMD", "LINENO", "LINES", "PIPESTATUS",
+    "PPID", "RANDOM",
     "SECONDS", "SHLVL", "SRANDOM", "TMPDIR", "_",
 )  # fmt: skip
 
@@ -49,21 +49,59 @@ arrays = st.lists(st.tuples(st.integers(0, 40), quoted), max_size=5)
 keyed = st.lists(st.tuples(values.filter(lambda text: text.strip() != "" and len(text) < 99), quoted), max_size=4)
 bodies = st.sampled_from(
     [
-        "echo hi", 'cat <<EOF\n  $a "b" `c`\n\tEOF2\nEOF', "cat <<'E' <<-F\n'x'\nE\n\ty\n\tF", "local x=1; g() { :; }; g",
-        "case $1 in (a|b) echo 1 ;; *) ;; esac", "[[ $1 == *(x) ]] && echo $'a\\nb'", "for ((i=0; i<2; i++)); do :; done",
+        "echo hi", 'cat <<EOF\n  $a "b" `c`\n\tEOF2\nEOF', "cat <<'E' <<-F\n'x'\nE\n\ty\n\tF", "local x; g() { :; }",
+        "case $1 in (a|b) echo 1 ;; *) ;; esac",
+        "[[ $1 == *(x) ]] && echo $'a\\nb'", "for ((i=0; i<2; i++)); do ll; done",
         "ll -a", "while read -r l; do :; done < <(echo x) 2>&1 | cat >&2 &", "echo ${a//\\'/\"}; (cd /; :) || { :; }",
     ]
 )  # fmt: skip
-options = st.sampled_from(
+OPTIONS = (
     "allexport braceexpand errtrace functrace hashall ignoreeof keyword monitor noclobber noglob nolog notify "
-    "nounset physical pipefail posix verbose xtrace".split()
+    "nounset physical pipefail posix verbose xtrace"
 )
-shopts = st.sampled_from(
+SHOPTS = (
     "autocd cdspell checkhash checkjobs direxpand dotglob execfail expand_aliases extdebug extglob failglob "
     "globstar huponexit inherit_errexit lastpipe localvar_inherit nocaseglob nocasematch nullglob patsub_replacement "
-    "sourcepath xpg_echo".split()
+    "sourcepath xpg_echo"
 )
+options, shopts = st.sampled_from(OPTIONS.split()), st.sampled_from(SHOPTS.split())
 signals = st.sampled_from(["EXIT", "ERR", "DEBUG", "RETURN", "INT", "TERM", "USR1", "WINCH", "RTMIN+2"])
+WHOLE = [
+    "ln -sfn . link; cd link",
+    "cd /usr",
+    "pushd /tmp >/dev/null",
+    "popd >/dev/null 2>&1",
+    "false",
+    "(exit 7)",
+    "IFS=:",
+    "IFS=",
+    "export IFS=0123456789",
+    "PROMPT_COMMAND='false'",
+    "PROMPT_COMMAND=(a 'b c')",
+    "PS1='$ '",
+    "PS4='+$LINENO '",
+    "ulimit -S -n 200",
+    "ulimit -n 300",
+    "ulimit -c 0",
+    "export BASH_ENV=/nowhere ENV=x",
+    "exec 1>&-",
+    "exec 2>&-",
+    "exec 1>&- 2>&- 0<&-",
+    "export PATH=/usr/bin",
+    "LC_ALL=C",
+    "TMOUT=900",
+    "OPTIND=3",
+    "BASH_COMPAT=4.4",
+    "HISTSIZE=7",
+    "CDPATH=/usr",
+    "builtin true",
+    "command cd /",
+    "unalias -a",
+    "unset -f f",
+    "set -a; allexported=1; set +a",
+    "hash -r",
+    "FIGNORE=.o; GLOBIGNORE='*.o'",
+]  # fmt: skip
 statements = st.one_of(
     st.builds("{}={}".format, names, quoted),
     st.builds("export {}={}".format, names, quoted),
@@ -93,46 +131,7 @@ statements = st.one_of(
     st.builds("export -n {}".format, st.one_of(names, st.sampled_from(["LANG", "HOME"]))),
     st.builds("set -- {}".format, st.lists(quoted, max_size=3).map(" ".join)),
     st.builds("mkdir -p -- {0} && cd -- {0}".format, st.sampled_from(["d", "'a b'", r"$'n\nl'", "-x", r"$'\xff'"])),
-    # fmt: off
-    st.sampled_from(
-        [
-            "ln -sfn . link; cd link",
-            "cd /usr",
-            "pushd /tmp >/dev/null",
-            "popd >/dev/null 2>&1",
-            "false",
-            "(exit 7)",
-            "IFS=:",
-            "IFS=",
-            "export IFS=0123456789",
-            "PROMPT_COMMAND='false'",
-            "PROMPT_COMMAND=(a 'b c')",
-            "PS1='$ '",
-            "PS4='+$LINENO '",
-            "ulimit -S -n 200",
-            "ulimit -n 300",
-            "ulimit -c 0",
-            "export BASH_ENV=/nowhere ENV=x",
-            "exec 1>&-",
-            "exec 2>&-",
-            "exec 1>&- 2>&- 0<&-",
-            "export PATH=/usr/bin",
-            "LC_ALL=C",
-            "TMOUT=900",
-            "OPTIND=3",
-            "BASH_COMPAT=4.4",
-            "HISTSIZE=7",
-            "CDPATH=/usr",
-            "builtin true",
-            "command cd /",
-            "unalias -a",
-            "unset -f f",
-            "set -a; allexported=1; set +a",
-            "hash -r",
-            "FIGNORE=.o; GLOBIGNORE='*.o'",
-        ]
-    ),
-    # fmt: on
+    st.sampled_from(WHOLE),
 )
 
 
