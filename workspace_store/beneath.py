@@ -14,7 +14,6 @@ import errno
 import os
 import secrets
 import stat
-import unicodedata
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -30,7 +29,6 @@ _OPENAT2 = 437  # the same number on every architecture, openat2(2)
 _RESOLVE = 0x08 | 0x04 | 0x02  # BENEATH, NO_SYMLINKS, NO_MAGICLINKS
 _UNSAFE = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EXDEV, errno.ENXIO, errno.ENODEV})
 _HELD = 16  # levels of a descent that keep their descriptor
-_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -64,21 +62,6 @@ def components(path: AnyPath) -> list[str]:
     if text.startswith("/") or ".." in parts or "\0" in text:
         raise UnsafePath(f"{text!r} is not a path inside the volume")
     return parts
-
-
-def safe_name(name: str, default: str = "file") -> str:
-    """A name a stranger gave, made fit for one directory entry: no separators, control or invisible format
-    characters, no leading dot or dash, at most 200 bytes of UTF-8 with the extension kept."""
-    name = name.replace("\\", "/").rsplit("/", 1)[-1]
-    kept = (
-        c for c in unicodedata.normalize("NFC", name) if unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
-    )
-    name = " ".join("".join(kept).split()).lstrip(".-~ ").rstrip(". ")
-    stem, dot, extension = name.rpartition(".")
-    if not dot or len(extension.encode()) > 20:
-        stem, dot, extension = name, "", ""
-    room = 200 - len((dot + extension).encode())
-    return (stem.encode()[:room].decode(errors="ignore") + dot + extension) or default
 
 
 def open_directory(root: int, path: AnyPath = "") -> int:

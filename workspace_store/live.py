@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 
-from workspace_store import beneath, stat_index, trees
+from workspace_store import beneath, names, stat_index, trees
 from workspace_store.beneath import AnyPath, Owner, TreeMoved, UnsafePath
 from workspace_store.packs import PackWriter, VolumeError
 from workspace_store.snapshots import TOP, Capture, Capturing, StoreFailed
@@ -58,12 +58,11 @@ def read_file(live: int, path: AnyPath, max_bytes: int) -> bytes:
 def put_file(live: int, directory: AnyPath, name: str, data: bytes, owner: Owner | None) -> str:
     """As Volume.put_file."""
     parts = _inside(directory)
-    safe = beneath.safe_name(name)
-    stem, dot, extension = safe.rpartition(".")
+    safe = names.safe_name(name)
     fd = beneath.make_directories(live, "/".join(parts), owner=owner)
     try:
         for count in range(1, _NAMES):
-            numbered = safe if count == 1 else f"{stem}-{count}{dot}{extension}" if dot else f"{safe}-{count}"
+            numbered = names.numbered(safe, count)
             with contextlib.suppress(UnsafePath, OSError):
                 if beneath.read_regular(fd, numbered, len(data) + 1) == data:
                     return "/".join([*parts, numbered])

@@ -60,5 +60,5 @@ def test_two_files_of_one_name_do_not_replace_each_other() -> None:
         + part % (b"x/A.TXT", b"2")
         + b"--b--"
     )
-    assert [item.name for item in mail.attachments] == ["a.txt", "A (2).TXT"]
+    assert [item.name for item in mail.attachments] == ["a.txt", "A-2.TXT"]
     assert [item.content for item in mail.attachments] == [b"1", b"2"]

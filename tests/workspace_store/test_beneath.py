@@ -135,32 +135,6 @@ def test_what_has_the_name_is_not_written_through(root: int, tree: Path, tmp_pat
         beneath.write_file(root, "folder", b"")
 
 
-@pytest.mark.parametrize(
-    ("name", "safe"),
-    [
-        ("report.pdf", "report.pdf"),
-        ("../../etc/passwd", "passwd"),
-        ("..\\..\\boot.ini", "boot.ini"),
-        (".bashrc", "bashrc"),
-        ("-rf", "rf"),
-        ("a\nb\tc\0.txt", "abc.txt"),
-        ("invoice\u202efdp.exe", "invoicefdp.exe"),
-        ("..", "file"),
-        ("", "file"),
-        ("bad\udc80name", "badname"),
-        ("Müller  résumé.docx", "Müller résumé.docx"),
-    ],
-)
-def test_a_strangers_name_becomes_one_entry(name: str, safe: str) -> None:
-    assert beneath.safe_name(name) == safe
-
-
-def test_a_long_name_keeps_its_extension() -> None:
-    name = beneath.safe_name("ü" * 300 + ".tar")
-    assert name.endswith("ü.tar")
-    assert len(name.encode()) <= 200
-
-
 def test_walk_meets_everything_once_and_follows_nothing(root: int, tree: Path) -> None:
     (tree / "b" / "c").mkdir(parents=True)
     (tree / "b" / "file").write_bytes(b"x")
