@@ -16,6 +16,8 @@ FORMS: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (re.compile(r"\$\s*(?P<command>.+)", re.DOTALL), "shell", ""),
     (re.compile(r"remember\b[:,]?\s*(?:that\s+)?(?P<text>.+)", re.DOTALL | re.IGNORECASE), "remember", ""),
     (re.compile(r"recall\b[:,]?\s*(?P<query>.+)", re.DOTALL | re.IGNORECASE), "recall", ""),
+    (re.compile(r"[!/]send\s+(?P<path>.+)", re.IGNORECASE), "send_file", ""),
+    (re.compile(r"[!/]show\s+(?P<path>.+)", re.IGNORECASE), "send_file", "show"),
     (re.compile(r"tasks\s*", re.IGNORECASE), "tasks", ""),
     (re.compile(r"output\s+(?P<task>\d{1,9})\s*", re.IGNORECASE), "task_output", ""),
     (re.compile(r"stop\s+(?P<task>\d{1,9})\s*", re.IGNORECASE), "stop_task", ""),
@@ -29,6 +31,7 @@ INCOMPLETE = {
     "$&": texts.EMPTY_COMMAND,
     "remember": texts.NOTHING_TO_REMEMBER,
     "recall": texts.NOTHING_TO_RECALL,
+    **dict.fromkeys(("!send", "/send", "!show", "/show"), texts.NOTHING_TO_SEND),
 }
 
 
@@ -54,7 +57,7 @@ class Operator:
                 continue
             found = understand(said.text)
             if isinstance(found, str):
-                replies[said.message] = found
+                replies[said.message] = _about_files(said, found)
                 continue
             name, arguments = found
             return Step(calls=(ToolCall(call_id, name, arguments),))
@@ -65,18 +68,24 @@ def _asked(context: Context) -> Iterator[Said]:
     return (said for said in context.turn if said.role == "user")
 
 
+def _about_files(said: Said, answer: str) -> str:
+    """An answer to a message that no tool is for; where files came with it, they are what it was about."""
+    files = said.data.get("files")
+    if not files:
+        return answer
+    return "\n\n".join([texts.files_placed(files), *([answer] if said.text.strip() else [])])
+
+
 def understand(text: str) -> tuple[str, dict[str, Any]] | str:
     """The tool and arguments a message asks for, or the answer that needs none."""
     text = text.strip()
     incomplete = INCOMPLETE.get(text.lower())
     if incomplete:
         return incomplete
-    command = NO_COMMAND.fullmatch(text)
-    if command:
-        return texts.no_such_command(command["name"])
     for form, name, mode in FORMS:
         match = form.fullmatch(text)
         if match:
             arguments: dict[str, Any] = dict(match.groupdict())
             return name, arguments | ({mode: True} if mode else {})
-    return texts.CAPABILITIES
+    command = NO_COMMAND.fullmatch(text)
+    return texts.no_such_command(command["name"]) if command else texts.CAPABILITIES

@@ -55,6 +55,23 @@ class BackgroundTask:
 
 
 @dataclass(frozen=True)
+class PlacedFile:
+    """What became of a file that was to go into the workspace: its ``path`` inside the sandbox, or a ``problem``."""
+
+    path: str
+    problem: str
+
+
+@dataclass(frozen=True)
+class FrozenFile:
+    """A file of the workspace as it was when it was asked for: ``size`` in bytes, ``blob`` the hash of its bytes."""
+
+    name: str
+    size: int
+    blob: str
+
+
+@dataclass(frozen=True)
 class WakeReport:
     """How a sandbox came up."""
 
@@ -120,6 +137,10 @@ class Sandbox(Protocol):
 
     async def capture(self) -> str | None:
         """Publish process state now; its digest. None where a terminal is busy and the last publication stands."""
+        ...
+
+    async def freeze_file(self, path: str) -> FrozenFile:
+        """Keep a file of the volume as it is now, to be sent. Raises SandboxError with why it is not sent."""
         ...
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent.sandbox import BackgroundTask, CommandResult
@@ -26,6 +26,7 @@ CAPABILITIES = """I have no model yet, so I understand a few exact forms:
 - `remember …` keeps a note
 - `recall …` finds notes and earlier turns
 - `tasks` lists background tasks; `output N` and `stop N` act on one
+- `!send PATH` sends a file of your workspace, `!show PATH` shows a picture; files you send me go to `/workspace/inbox`
 
 To talk freely I need a model, set in `nightporter.toml`: `[engine]` with `model = "anthropic:…"` or
 `"openai:…"` and its `api_key`. Engines for models are not part of this release yet."""
@@ -33,6 +34,8 @@ To talk freely I need a model, set in `nightporter.toml`: `[engine]` with `model
 NOTHING_FOUND = "I remember nothing about that."
 NOTHING_TO_REMEMBER = "Tell me what to remember: `remember the door code is 4711`."
 NOTHING_TO_RECALL = "Tell me what to look for: `recall door code`."
+NOTHING_TO_SEND = "Say which file, by its path below `/workspace`: `!send report.pdf`."
+NO_FILE_KEPT = "I got no file that I could keep."
 NO_TASKS = "No background tasks."
 EMPTY_COMMAND = "There is no command after the `$`."
 
@@ -43,6 +46,14 @@ def no_such_command(name: str) -> str:
 
 def remembered(text: str) -> str:
     return f"I will remember: {text}"
+
+
+def code(text: str) -> str:
+    """Text as a code span of markdown, whatever is in it."""
+    fence = "`"
+    while fence in text:
+        fence += "`"
+    return f"`{text}`" if fence == "`" else f"{fence} {text} {fence}"
 
 
 def fenced(text: str) -> str:
@@ -106,3 +117,28 @@ def refused(reason: str) -> str:
 def decided(text: str) -> str:
     """What the operator says to an approval's answer: it holds nothing back that could go on by itself."""
     return f"{text.strip('[]')}. Say again what you wanted, if it was refused before."
+
+
+def size(count: int) -> str:
+    return f"{count:,} bytes"
+
+
+def file_line(file: Mapping[str, Any]) -> str:
+    """A file of a message as it is described to whoever thinks: what it is and where, or why it is not there."""
+    kind = f"{file['content_type'] or 'unknown type'}, {size(file['size'])}"
+    if file["path"]:
+        return f"{code(file['name'])} ({kind}) is at {code(file['path'])}"
+    return f"{code(file['name'])} ({kind}) is not there: {file['problem']}"
+
+
+def files_placed(files: Sequence[Mapping[str, Any]]) -> str:
+    lines = [f"- {file_line(file)}" for file in files if file["path"]]
+    return "I put your files here:\n\n" + "\n".join(lines) if lines else NO_FILE_KEPT
+
+
+def sending(name: str, count: int) -> str:
+    return f"Here is {code(name)} ({size(count)})."
+
+
+def not_sent(path: str, reason: str) -> str:
+    return f"I did not send {code(path)}: {reason}."

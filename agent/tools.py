@@ -6,6 +6,7 @@ them in the transaction that records ``tool.returned``, so a tool that writes is
 
 from __future__ import annotations
 
+import mimetypes
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -14,7 +15,7 @@ from uuid import UUID
 from sqlalchemy import Connection
 
 from agent import texts
-from agent.sandbox import CommandResult, OutputListener, Sandbox
+from agent.sandbox import CommandResult, OutputListener, Sandbox, SandboxError
 from workspace_store import memory
 from workspace_store.journal import Event
 
@@ -33,7 +34,10 @@ class Write:
 
 @dataclass(frozen=True)
 class ToolResult:
-    """``text`` for the engine and the reader; ``data`` for the journal; ``touched``: it may have changed the volume."""
+    """``text`` for the engine and the reader; ``data`` for the journal; ``touched``: it may have changed the volume.
+
+    ``data["file"]`` (``name``, ``content_type``, ``size``, ``blob``) goes out with the turn's reply.
+    """
 
     text: str
     data: Mapping[str, Any] = field(default_factory=dict)
@@ -135,6 +139,19 @@ async def _stop_task(host: ToolHost, call_id: str, arguments: Mapping[str, Any])
     return ToolResult(texts.task_line(stopped), touched=True)
 
 
+async def _send_file(host: ToolHost, call_id: str, arguments: Mapping[str, Any]) -> ToolResult:
+    path = str(arguments["path"]).strip()
+    try:
+        frozen = await host.sandbox.freeze_file(path)
+    except SandboxError as error:
+        return ToolResult(texts.not_sent(path, str(error)))
+    content_type = mimetypes.guess_type(frozen.name)[0] or "application/octet-stream"
+    file = {"name": frozen.name, "content_type": content_type, "size": frozen.size, "blob": frozen.blob}
+    if arguments.get("show"):
+        file["show"] = True
+    return ToolResult(texts.sending(frozen.name, frozen.size), {"file": file})
+
+
 TOOLS: Mapping[str, Tool] = {
     tool.name: tool
     for tool in (
@@ -143,6 +160,12 @@ TOOLS: Mapping[str, Tool] = {
         Tool("recall", "Find notes and earlier turns.", "pure", _recall),
         Tool("tasks", "List background tasks.", "pure", _tasks, True),
         Tool("task_output", "Show the end of a background task's output.", "pure", _task_output, True),
+        Tool(
+            "send_file",
+            "Send a file of the workspace with the reply, as it is now; `show` for a picture to be looked at.",
+            "idempotent",
+            _send_file,
+        ),
         Tool("stop_task", "Stop a background task.", "idempotent", _stop_task, True),
     )
 }

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from agent import texts
+
 Role = Literal["user", "assistant", "tool"]
 
 CHARACTERS_PER_TOKEN = 4
@@ -40,7 +42,11 @@ WORDS_LOOKED_AT = 4000
 
 @dataclass(frozen=True)
 class Said:
-    """One thing said or done in a turn. ``message``: hex UUID of the inbox message it is or answers."""
+    """One thing said or done in a turn. ``message``: hex UUID of the inbox message it is or answers.
+
+    ``data`` of a person's words: ``context`` (quoted or forwarded words) and ``files`` (``name``, ``content_type``,
+    ``size``, ``path`` in the sandbox, ``problem`` where there is none).
+    """
 
     role: Role
     text: str
@@ -53,10 +59,13 @@ class Said:
 
     @property
     def words(self) -> str:
-        """The text as a model is to read it: in a room under a line that says who speaks, which nobody can forge."""
-        if not self.speaker:
-            return self.text
-        return f"From {self.speaker}:\n{FORGED_LINE.sub(QUOTED, self.text)}"
+        """The text as a model is to read it, with a line for each file that came with it.
+
+        In a room it stands under a line that says who speaks, which nobody can forge.
+        """
+        files = [texts.file_line(file) for file in self.data.get("files", ())]
+        text = "\n".join(filter(None, (self.text, *files)))
+        return f"From {self.speaker}:\n{FORGED_LINE.sub(QUOTED, text)}" if self.speaker else text
 
     def to_json(self) -> dict[str, Any]:
         kept = {key: value for key, value in self.__dict__.items() if value not in ("", {})}
@@ -80,9 +89,8 @@ class Context:
     briefing: list[str] = field(default_factory=list)
 
     def tokens(self) -> int:
-        texts = [self.policy, self.status, *self.notes, *self.folded, *self.briefing]
-        texts += [said.text for turn in [*self.recent, self.turn] for said in turn]
-        return sum(map(count_tokens, texts))
+        said = [item.words for turn in [*self.recent, self.turn] for item in turn]
+        return sum(map(count_tokens, [self.policy, self.status, *self.notes, *self.folded, *self.briefing, *said]))
 
 
 def count_tokens(text: str) -> int:
@@ -91,7 +99,7 @@ def count_tokens(text: str) -> int:
 
 
 def count_turn(turn: Sequence[Said]) -> int:
-    return sum(count_tokens(said.text) for said in turn)
+    return sum(count_tokens(said.words) for said in turn)
 
 
 def preview(text: str, blob: str | None, limit: int = PREVIEW_CHARACTERS) -> str:
@@ -106,11 +114,11 @@ def preview(text: str, blob: str | None, limit: int = PREVIEW_CHARACTERS) -> str
 
 def fold(turn: Sequence[Said], limit: int = RECORD_CHARACTERS) -> str:
     """One turn as a record: what was asked, done and answered, and every identifier of it that fits."""
-    lines = [f"{_who(said)}: {_first_line(said.text)}" for said in turn if said.text.strip()]
+    lines = [f"{_who(said)}: {_first_line(said.words)}" for said in turn if said.words.strip()]
     head = " | ".join(lines)[:limit]
     found: dict[str, None] = {}
     for said in turn:
-        for identifier in identifiers(said.text):
+        for identifier in identifiers(said.words):
             if identifier not in head:
                 found[identifier] = None
     kept, used = [], 0

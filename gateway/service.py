@@ -37,6 +37,7 @@ from identity.limits import Limits
 from router.actions import Woken
 from router.bells import Ringer, news
 from router.inbox import Accepted, Inbox
+from router.settings import FilesSettings
 from workspace_store import liveness
 from workspace_store.approvals import Hooks
 from workspace_store.blobs import DirectoryBlobs
@@ -73,6 +74,7 @@ async def serve(
     http: socket.socket,
     smtp: socket.socket | None,
     email: EmailConfig,
+    files: FilesSettings,
     platforms: PlatformSettings,
     hooks: Hooks,
     ready: Callable[[], None],
@@ -104,13 +106,14 @@ async def serve(
         if woken.owner is None or not _is_runner(woken.owner) or liveness.is_dead(lives, woken.owner):
             ringer.ring(woken.principal)
 
-    inbox = Inbox(database, access, ring, hooks, limits)
+    blobs = DirectoryBlobs(home / "blobs")
+    inbox = Inbox(database, access, ring, hooks, limits, blobs, files.limits)
     mail = _email(email, inbox, home)
     channels[mail.name] = mail
     mail_server = EmailServer(email, mail.received, token=token)
     if smtp is not None:
         await mail_server.start(smtp)
-    outside = configured(platforms, inbox.accept, database, life.id, DirectoryBlobs(home / "blobs"))
+    outside = configured(platforms, inbox.accept, database, life.id, blobs)
     for platform in outside:
         await platform.start()
         channels[platform.name] = platform

@@ -86,6 +86,7 @@ def gateway(context: ServiceContext) -> None:
             http=context.sockets["http"],
             smtp=context.sockets.get("smtp"),
             email=email_config(settings.email),
+            files=settings.files,
             platforms=PlatformSettings(settings.slack, settings.telegram),
             hooks=HOOKS,
             ready=context.ready,
@@ -108,6 +109,7 @@ def runner(context: ServiceContext) -> None:
             connect=partial(redis_client, settings.redis_url, settings.home),
             engine=engine,
             concurrency=settings.runner.concurrency,
+            files=settings.files,
             ready=context.ready,
         )
     )

@@ -23,7 +23,7 @@ from gateway.settings import EmailSettings, HttpSettings, SlackSettings, Telegra
 from identity.settings import AccessSettings, IdentitySettings
 from nightporter import texts
 from nightporter.errors import ConfigurationError
-from router.settings import RunnerSettings
+from router.settings import FilesSettings, RunnerSettings
 from sandbox_runner.settings import EgressSettings, SandboxSettings
 from workspace_store.section import Section, url_of
 
@@ -51,6 +51,7 @@ class Settings(Section):
     engine: EngineSettings = EngineSettings()
     sandbox: SandboxSettings = SandboxSettings()
     egress: EgressSettings = EgressSettings()
+    files: FilesSettings = FilesSettings()
     runner: RunnerSettings = Field(default_factory=RunnerSettings)
 
     @classmethod

@@ -21,12 +21,21 @@ MAX_KEY_CHARACTERS = 500
 
 @dataclass(frozen=True)
 class Attachment:
-    """A file that came with a message, kept as a blob. ``size`` in bytes."""
+    """A file that came with a message, as its sender tells of it. ``size`` in bytes, 0 where it is not told.
+
+    ``blob``: the hash of its bytes, which come along, or ``channel:id`` of a file that the platform keeps.
+    ``problem``: why it cannot be had, for people to read; empty: nothing known is in the way.
+    """
 
     name: str
     content_type: str
     size: int
     blob: str
+    problem: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("name", "content_type", "blob", "problem"):
+            object.__setattr__(self, name, storable(getattr(self, name)))
 
 
 @dataclass(frozen=True)
@@ -34,7 +43,8 @@ class Envelope:
     """``external_id`` is the platform's own id of the message; ``dedupe_key`` is made of it.
 
     ``sent_at`` is microseconds since the epoch by the sender's clock, or None. ``context``: quoted or forwarded words.
-    ``shared``: others read along in the conversation: a room. Nothing private is said there.
+    ``shared``: others read along in the conversation: a room. Nothing private is said there. ``raw``: the blob of the
+    whole message as it came, where that is kept.
     """
 
     channel: str
@@ -53,6 +63,7 @@ class Envelope:
     """What the room is called, where the channel knows."""
     speaker: str = ""
     """Who speaks in a room, as the agent is told; named at intake, after who it is was looked up."""
+    raw: str = ""
 
     def __post_init__(self) -> None:
         # Here, so that no channel forgets a field: what cannot be stored is never acknowledged and comes for ever.

@@ -1,11 +1,13 @@
 """Intake: a message is durably recorded in one transaction, and only then acknowledged to its platform.
 
 Duplicates are acknowledged and dropped. Unproven senders are dropped before anything of theirs is stored, and what
-is over a limit with them; strangers get what the access policy says (``router.strangers``).
+is over a limit with them; strangers get what the access policy says (``router.strangers``). Bytes that come with a
+message are blobs before it is acknowledged; files that a platform keeps are only named, and fetched after.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 from collections.abc import Callable, Mapping
@@ -22,11 +24,13 @@ from identity.access import Access, admit, admit_to_room
 from identity.limits import Limits, Verdict
 from identity.rooms import Room
 from identity.users import User
-from router import commands, strangers, texts
+from router import commands, files, strangers, texts
 from router.actions import Woken
 from router.envelope import Envelope
-from workspace_store import inbox, journal, outbox, principal
+from workspace_store import attachments, inbox, journal, outbox, principal
 from workspace_store.approvals import Hooks
+from workspace_store.attachments import FileLimits
+from workspace_store.blobs import Blobs
 from workspace_store.database import Database, now_us
 from workspace_store.journal import Event
 from workspace_store.outbox import Address
@@ -34,6 +38,7 @@ from workspace_store.outbox import Address
 log = structlog.get_logger()
 
 JOURNALED_CHARACTERS = 2000
+JOURNALED_FILES = 50
 CLASHES = 4
 
 
@@ -63,18 +68,34 @@ class Inbox:
     ring: Callable[[Accepted], None]
     hooks: Hooks = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
+    blobs: Blobs | None = None
+    """Where contents are kept; None where no channel brings any."""
+    file_limits: FileLimits = field(default_factory=FileLimits)
 
-    async def accept(self, envelope: Envelope) -> Accepted | None:
+    async def accept(self, envelope: Envelope, contents: Mapping[str, bytes] | None = None) -> Accepted | None:
         """Record a message; None: not admitted, nothing stored, nothing to answer.
 
-        Raises DatabaseUnavailable: not recorded, the platform must be told to try again.
+        ``contents``: the bytes of blobs that the envelope names, by hash; they are kept when this returns, also those
+        that a duplicate brings once more because the first time was cut off. Raises DatabaseUnavailable and OSError:
+        not recorded as a whole, the platform must be told to try again.
         """
         accepted = await self._record_once(envelope)
         if accepted is None:
             log.info("not admitted", channel=envelope.channel, proof=envelope.sender.proof or "none")
-        elif not accepted.duplicate:
+            return None
+        if not accepted.duplicate:
             self.ring(accepted)
+        if contents and not accepted.acted:
+            await self._keep(accepted, contents)
         return accepted
+
+    async def _keep(self, accepted: Accepted, contents: Mapping[str, bytes]) -> None:
+        """Keep what the message, as it was recorded first, names and does not have yet."""
+        wanted = await self.database.read(lambda connection: _wanted(connection, accepted.message))
+        assert self.blobs is not None, "contents need a place"
+        for blob in contents.keys() & wanted:
+            await asyncio.to_thread(self.blobs.put, accepted.principal, contents[blob])
+        await self.database.write(lambda c: attachments.stored(c, accepted.message, list(contents)))
 
     async def _record_once(self, envelope: Envelope) -> Accepted | None:
         judge = self._judge(envelope)
@@ -111,6 +132,9 @@ class Inbox:
         seq, owner = principal.received(connection, heard.owner)
         _insert(connection, heard, seq, acted=command is not None)
         journal.append(connection, heard.owner, [_received(heard)], under=None)
+        if envelope.attachments and command is None:
+            prepared = files.prepare(envelope.attachments, self.file_limits)
+            attachments.insert(connection, heard.id, heard.owner, envelope.channel, envelope.account, prepared)
         woken: tuple[Woken, ...] = ()
         if command is not None:
             principal.drained(connection, heard.owner)
@@ -138,6 +162,14 @@ class Inbox:
     def _over_limit(self) -> commands.Command:
         text = texts.over_limit(self.limits.sender, self.limits.channel)
         return commands.Command("", lambda connection, asked: text, for_rooms=True)
+
+
+def _wanted(connection: Connection, message: UUID) -> set[str]:
+    """The blobs of a message that are not known to be kept."""
+    row = inbox.get(connection, message)
+    raw = Envelope.from_json(row.envelope).raw if row else ""
+    found = attachments.of(connection, [message])
+    return {raw, *(file.blob for file in found if file.blob and file.status == "waiting")}
 
 
 @dataclass(frozen=True)
@@ -192,6 +224,7 @@ def _received(heard: _Heard) -> Event:
         "from": heard.user.id.hex,
         "text": envelope.text[:JOURNALED_CHARACTERS],
         "characters": len(envelope.text),
+        **({"files": [file.name for file in envelope.attachments[:JOURNALED_FILES]]} if envelope.attachments else {}),
     }
     return Event("message.received", body | ({"speaker": envelope.speaker} if heard.room else {}))
 

@@ -14,6 +14,7 @@ from agent.engine import Engine
 from router.bells import Ringer, queue_name
 from router.envelope import Envelope
 from router.runner import Runner
+from router.settings import FilesSettings
 from router.sweeper import Sweeper
 from router.worker import TurnWorker
 from sandbox_runner.sandboxes import Sandboxes, socket_path
@@ -31,7 +32,8 @@ DRAIN_SECONDS = 2.0
 def read_message(row: Row) -> Assignment:
     """An inbox row as the turn needs it."""
     envelope = Envelope.from_json(row.envelope)
-    return Assignment(row, envelope.text, envelope.context, envelope.reply, envelope.speaker)
+    files = len(envelope.attachments)
+    return Assignment(row, envelope.text, envelope.context, envelope.reply, envelope.speaker, files)
 
 
 async def serve(
@@ -42,6 +44,7 @@ async def serve(
     connect: Callable[[], redis.Redis],
     engine: Engine,
     concurrency: int,
+    files: FilesSettings,
     ready: Callable[[], None],
 ) -> None:
     """Serve until SIGTERM: then take no more, let turns finish for a moment, cut off the rest."""
@@ -51,7 +54,10 @@ async def serve(
     database = Database(database_url)
     ringer = Ringer(connect)
     sandboxes = Sandboxes(socket_path(home, host))
-    turns = TurnRunner(database, engine, sandboxes, DirectoryBlobs(home / "blobs"), read_message, ringer.publish)
+    blobs = DirectoryBlobs(home / "blobs")
+    turns = TurnRunner(
+        database, engine, sandboxes, blobs, read_message, ringer.publish, files.limits, files.fetch_seconds
+    )
     runner = Runner(life.id, database, lives, turns, ringer.publish)
 
     def stop(owner: UUID) -> None:

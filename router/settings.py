@@ -1,4 +1,4 @@
-"""Settings of the runner: how much it does at once and what its host is called."""
+"""Settings of the runner, and of the files that come with messages and go out with replies."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from workspace_store.section import PositiveInt, Section
+from workspace_store.attachments import FileLimits
+from workspace_store.section import PositiveFloat, PositiveInt, Section
 
 
 class RunnerSettings(Section):
@@ -17,3 +18,20 @@ class RunnerSettings(Section):
     """Turns that one runner works on at once."""
     host: Annotated[str, StringConstraints(min_length=1)] = Field(default_factory=socket.gethostname)
     """Name of this host, the same for its runner and its sandbox manager; the system's when not set."""
+
+
+class FilesSettings(Section):
+    """``[files]``: what comes with messages and goes out with replies."""
+
+    max_bytes: PositiveInt = FileLimits.max_bytes
+    """Largest file that is taken in or sent, in bytes."""
+    max_message_bytes: PositiveInt = FileLimits.max_message_bytes
+    """Most that the files of one message, or of one reply, may have together, in bytes."""
+    max_count: PositiveInt = FileLimits.max_count
+    """Most files of one message, and of one reply."""
+    fetch_seconds: PositiveFloat = 60.0
+    """How long a message waits for its files to be fetched from its platform; then it is worked on without them."""
+
+    @property
+    def limits(self) -> FileLimits:
+        return FileLimits(self.max_bytes, self.max_message_bytes, self.max_count)

@@ -130,3 +130,19 @@ def over_limit(sender: int, channel: int) -> str:
         f"That is more than I take: {' and '.join(rules)}. I have not taken this message, nor will I take what comes "
         "before there is room again; please wait a minute and send it again. What I took before is being answered."
     )
+
+
+def mebibytes(size: int) -> str:
+    return f"{size / (1 << 20):,.0f} MiB" if size >= 1 << 20 else f"{size:,} bytes"
+
+
+def file_too_large(most: int) -> str:
+    return f"it is larger than the {mebibytes(most)} that a file may have here (`files.max_bytes`)"
+
+
+def files_too_large(most: int) -> str:
+    return f"the files of one message may have {mebibytes(most)} together (`files.max_message_bytes`)"
+
+
+def too_many_files(most: int) -> str:
+    return f"a message may have {most} files (`files.max_count`)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -11,7 +11,9 @@ from sqlalchemy import Connection
 from agent.sandbox import (
     BackgroundTask,
     CommandResult,
+    FrozenFile,
     OutputListener,
+    PlacedFile,
     Sandbox,
     SandboxError,
     SandboxLost,
@@ -21,6 +23,7 @@ from agent.sandbox import (
 from sandbox_runner import texts
 from sandbox_runner.published import Snapshot
 from sandbox_runner.sandboxes import LentSandbox, Look
+from workspace_store.attachments import FileLimits
 from workspace_store.database import Database
 from workspace_store.journal import Event
 
@@ -37,12 +40,16 @@ class TurnSandbox:
         lent: LentSandbox,
         database: Database,
         publish: Callable[[UUID, dict[str, Any]], None],
+        limits: FileLimits,
     ) -> None:
         self.principal = principal
         self.turn = turn
         self._lent = lent
         self._database = database
         self._publish = publish
+        self._limits = limits
+        self.sending: list[Mapping[str, Any]] = []
+        """Files that go out with the turn's reply."""
         self._report: WakeReport | None = None
         self._events: list[Event] = []
         self._notes: tuple[str, ...] = ()
@@ -70,6 +77,11 @@ class TurnSandbox:
         """What could not be restored, for the person; told once."""
         notes, self._notes = self._notes, ()
         return notes
+
+    def take_to_send(self, returned: Mapping[str, Any]) -> None:
+        """Note what a tool's recorded result sends: it goes out with the turn's reply."""
+        if isinstance(file := returned.get("file"), Mapping):
+            self.sending.append(file)
 
     async def read(self, query: Callable[[Connection], T]) -> T:
         return await self._database.read(query)
@@ -140,6 +152,15 @@ class TurnSandbox:
     async def capture(self) -> str | None:
         return await self._awake(self._lent.capture)
 
+    async def freeze_file(self, path: str) -> FrozenFile:
+        """Within what one reply may carry; does not wake anything."""
+        if len(self.sending) >= self._limits.max_count:
+            raise SandboxError(texts.too_many_to_send(self._limits.max_count))
+        frozen = await self._lent.freeze_file(path, self._limits.max_bytes)
+        if frozen.size + sum(int(file["size"]) for file in self.sending) > self._limits.max_message_bytes:
+            raise SandboxError(texts.too_much_to_send(path, self._limits.max_message_bytes))
+        return frozen
+
     # What the turn itself needs
 
     async def look(self) -> Look:
@@ -148,6 +169,10 @@ class TurnSandbox:
 
     async def snapshot(self, turn: UUID, note: str) -> Snapshot:
         return await self._lent.snapshot(turn, note)
+
+    async def place_files(self, files: Sequence[Mapping[str, str]]) -> tuple[str, list[PlacedFile]]:
+        """Put blobs into the workspace's inbox, without waking anything."""
+        return await self._lent.place_files(files)
 
     async def what_changed(self) -> str:
         """What is known of a tool that was cut off: the files changed since the last checkpoint."""

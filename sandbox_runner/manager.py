@@ -25,6 +25,7 @@ from sandbox_runner.backend import Backend, Launch
 from sandbox_runner.guest_connection import GuestConnection
 from sandbox_runner.published import Snapshot, write_checkpoint
 from sandbox_runner.sandboxes import Look
+from sandbox_runner.seat_files import SeatFiles
 from sandbox_runner.seats import Awake, Seat, Seating, state_digest
 from sandbox_runner.uids import strip_special_bits
 from workspace_store import journal, principal
@@ -62,6 +63,7 @@ class Manager:
     limits: SandboxLimits
     idle_seconds: float
     ring: Callable[[UUID], None]
+    files: SeatFiles
     _seats: dict[UUID, Seat] = field(default_factory=dict)
     _locks: WeakValueDictionary[UUID, asyncio.Lock] = field(default_factory=WeakValueDictionary)
     """One lock a principal, as long as anybody holds or awaits it."""
@@ -160,6 +162,12 @@ class Manager:
         names = [str(change.path) for change in changes if not change.is_directory]
         names = [name for name in names if not name.startswith("home/.nightporter/")]
         return names[:FILES_NAMED], len(names)
+
+    @contextlib.asynccontextmanager
+    async def seated(self, owner: UUID, holder: object) -> AsyncIterator[Seat]:
+        """The right to the volume, without waking anything in it."""
+        async with self._lock(owner):
+            yield await self._seat(owner, holder)
 
     async def snapshot(self, owner: UUID, holder: object, turn: UUID, note: str) -> Snapshot:
         """Serialize process state and publish the next generation, for the turn to commit."""

@@ -140,6 +140,17 @@ async def _snapshot(manager: Manager, connection: object, owner: UUID, given: di
     return {**found, "host": tenancy["host"], "epoch": tenancy["epoch"]}
 
 
+async def _place_files(manager: Manager, connection: object, owner: UUID, given: dict[str, Any], tell: Any) -> Any:
+    async with manager.seated(owner, connection) as seat:
+        placed = await asyncio.to_thread(manager.files.place, seat, given["files"])
+        return {"live_id": seat.volume.live_id(), "files": [asdict(file) for file in placed]}
+
+
+async def _freeze_file(manager: Manager, connection: object, owner: UUID, given: dict[str, Any], tell: Any) -> Any:
+    async with manager.seated(owner, connection) as seat:
+        return asdict(await asyncio.to_thread(manager.files.freeze, seat, given["path"], given["most"]))
+
+
 async def _give_back(manager: Manager, connection: object, owner: UUID, given: dict[str, Any], tell: Any) -> Any:
     await manager.give_back(owner, connection)
 
@@ -155,6 +166,8 @@ OPS: Mapping[str, Op] = {
     "capture": _capture,
     "look": _look,
     "changed_files": _changed_files,
+    "place_files": _place_files,
+    "freeze_file": _freeze_file,
     "snapshot": _snapshot,
     "give_back": _give_back,
 }

@@ -19,10 +19,12 @@ from sandbox_runner.manager import Manager
 from sandbox_runner.manager_server import listen
 from sandbox_runner.no_backend import NoBackend
 from sandbox_runner.sandboxes import socket_path
+from sandbox_runner.seat_files import SeatFiles
 from sandbox_runner.seats import Seating
 from sandbox_runner.settings import SandboxSettings
 from sandbox_runner.uids import HostUids
 from workspace_store import liveness
+from workspace_store.blobs import DirectoryBlobs
 from workspace_store.database import Database
 from workspace_store.liveness import Life, Post
 from workspace_store.volumes import Volumes
@@ -67,7 +69,7 @@ async def serve(
     seating = Seating(life.id, database, Volumes(volumes), home / "run" / "lives", HostUids.of(home))
     manager = Manager(
         seating, await choose_backend(home, host, settings), Path(guest.__file__).parent, limits(settings),
-        settings.idle_seconds, ring,
+        settings.idle_seconds, ring, SeatFiles(DirectoryBlobs(home / "blobs")),
     )  # fmt: skip
     server = await listen(manager, socket_path(home, host))
     keeping = asyncio.create_task(manager.keep())

@@ -30,6 +30,8 @@ class Recorded:
     requested: dict[str, dict[str, Any]] = field(default_factory=dict)
     returned: dict[str, dict[str, Any]] = field(default_factory=dict)
     rolled_back: set[str] = field(default_factory=set)
+    received: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """What became of the files of messages, by the message's hex UUID."""
 
     def step(self, number: int) -> Step | None:
         return self.steps.get(number)
@@ -57,6 +59,8 @@ def read(events: Sequence[journal.Recorded]) -> Recorded:
             found.requested[str(body["call"])] = body
         elif event.kind == "tool.returned":
             found.returned[str(body["call"])] = body
+        elif event.kind == "files.received":
+            found.received[str(body["message"])] = body
         elif event.kind == "turn.rolled_back":
             found.rolled_back.update(str(call) for call in body["calls"])
     return found

@@ -11,7 +11,7 @@ import contextlib
 import itertools
 import json
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,9 @@ from uuid import UUID
 from agent.sandbox import (
     BackgroundTask,
     CommandResult,
+    FrozenFile,
     OutputListener,
+    PlacedFile,
     SandboxError,
     SandboxLost,
     SandboxUnavailable,
@@ -267,6 +269,14 @@ class LentSandbox:
         """The first few files that differ from the last checkpoint, and how many there are."""
         found = await self._ask("changed_files")
         return [str(path) for path in found["first"]], int(found["count"])
+
+    async def place_files(self, files: Sequence[Mapping[str, str]]) -> tuple[str, list[PlacedFile]]:
+        """Put blobs (``name``, ``blob``) into the workspace's inbox; the live directory's id, what became of each."""
+        found = await self._ask("place_files", files=[dict(file) for file in files])
+        return str(found["live_id"]), [PlacedFile(**file) for file in found["files"]]
+
+    async def freeze_file(self, path: str, most: int) -> FrozenFile:
+        return FrozenFile(**await self._ask("freeze_file", path=path, most=most))
 
     async def snapshot(self, turn: UUID, note: str) -> Snapshot:
         found = await self._ask("snapshot", turn=turn.hex, note=note)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from agent.texts import code
+
 STOPPED = "Stopped."
 STOPPED_BEFORE = "Not started: you said /stop."
 
@@ -77,6 +79,45 @@ def volume_behind(there: int, expected: int) -> str:
 
 def not_saved(reason: str) -> str:
     return f"(Your files are there; a generation of them could not be saved this time: {reason})"
+
+
+def no_inbox(folder: str, reason: str) -> str:
+    return f"`/workspace/{folder}` is not a folder I can write to ({reason}); move it out of the way and send it again"
+
+
+def outside(path: str) -> str:
+    return f"{code(path)} is outside `/workspace` and `/home/porter`, and only files in there are sent"
+
+
+def no_such_file(path: str) -> str:
+    return f"there is no file {code(path)} (paths are relative to `/workspace`)"
+
+
+def no_plain_file(path: str) -> str:
+    return f"{code(path)} is not a plain file: links, folders and devices are not sent (pack a folder first)"
+
+
+def too_large_to_send(path: str, most: int) -> str:
+    return f"{code(path)} has more than the {most:,} bytes that a file may have (`files.max_bytes`)"
+
+
+def too_much_to_send(path: str, most: int) -> str:
+    return f"with {code(path)} this reply would have more than {most:,} bytes of files (`files.max_message_bytes`)"
+
+
+def too_many_to_send(most: int) -> str:
+    return f"a reply may have {most} files (`files.max_count`)"
+
+
+def unreadable(path: str, reason: str) -> str:
+    return f"{code(path)} cannot be read: {reason}"
+
+
+FETCH_TOO_LATE = "it could not be fetched from where it was sent in time; send it again"
+
+
+def file_problem(name: str, reason: str) -> str:
+    return f"({code(name)} did not come through: {reason}.)"
 
 
 def no_such_backend(name: str) -> str:

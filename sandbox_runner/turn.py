@@ -8,7 +8,7 @@ sandbox if that lived on. Never holds a transaction over a wait.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID, uuid4
@@ -22,12 +22,14 @@ from agent.engine import Engine, EngineError, Step, ToolCall
 from agent.sandbox import SandboxError, SandboxLost
 from agent.tools import TOOLS, Tool, ToolResult, Write
 from agent.trajectory import Said, fit, preview
-from sandbox_runner import resume, texts
+from sandbox_runner import receiving, resume, texts
 from sandbox_runner.host import TurnSandbox
 from sandbox_runner.progress import TurnProgress
 from sandbox_runner.published import Snapshot, write_checkpoint
+from sandbox_runner.receiving import Received
 from sandbox_runner.sandboxes import ManagerAway, Sandboxes
 from workspace_store import checkpoints, drafts, inbox, journal, outbox, principal
+from workspace_store.attachments import FileLimits
 from workspace_store.blobs import Blobs
 from workspace_store.database import Database, DatabaseUnavailable
 from workspace_store.inbox import Row
@@ -52,6 +54,8 @@ class Assignment:
     reply: Mapping[str, Any]
     speaker: str = ""
     """Who speaks, in a room; empty in a private conversation."""
+    files: int = 0
+    """How many files came with it."""
 
     @property
     def address(self) -> Address:
@@ -75,6 +79,8 @@ class Turn:
     said: list[Said] = field(default_factory=list)
     pending: list[Event] = field(default_factory=list)
     """Events that need no durability before the commit they go into."""
+    received: dict[UUID, Received] = field(default_factory=dict)
+    """What became of the files of messages."""
     touched: bool = False
     status: inbox.Status = "done"
     stop: bool = False
@@ -100,6 +106,8 @@ class TurnRunner:
     blobs: Blobs
     read_message: Callable[[Row], Assignment]
     publish: Callable[[UUID, dict[str, Any]], None]
+    limits: FileLimits = field(default_factory=FileLimits)
+    fetch_seconds: float = 60.0
 
     async def run(self, lease: Lease, row: Row, *, alone: bool = False) -> bool:
         """Run one turn to its commit; whether the lease was given back with it (nothing else waits).
@@ -109,7 +117,7 @@ class TurnRunner:
         """
         turn = await self._begin(lease, row, alone)
         async with self.sandboxes.lend(turn.principal) as lent:
-            sandbox = TurnSandbox(turn.principal, turn.id, lent, self.database, self.publish)
+            sandbox = TurnSandbox(turn.principal, turn.id, lent, self.database, self.publish, self.limits)
             stop = asyncio.create_task(self._watch_for_stop(turn, sandbox))
             try:
                 replies = await self._act(turn, sandbox)
@@ -132,6 +140,7 @@ class TurnRunner:
                 log.warning("no snapshot", turn=str(turn.id), reason=str(error))
                 snapshot = None
                 replies = {message: f"{text}\n\n{texts.not_saved(str(error))}" for message, text in replies.items()}
+            replies = _with_file_problems(turn, replies)
             released = await self._commit(turn, sandbox, snapshot, replies)
         if not released:
             await self._fold(turn)
@@ -169,6 +178,7 @@ class TurnRunner:
             turn.pending += await resume.check_state(turn.recorded, sandbox)
         for number in range(MAX_STEPS):
             turn.end_if_stopped()
+            await self._receive_files(turn, sandbox)
             step = turn.recorded.step(number)
             if step is None:
                 view = context.build(turn.seen, turn.said, sandbox.briefing)
@@ -182,6 +192,30 @@ class TurnRunner:
                 turn.said.append(await self._use_tool(turn, sandbox, call))
         raise EngineError(f"it took {MAX_STEPS} steps without an answer")
 
+    async def _receive_files(self, turn: Turn, sandbox: TurnSandbox) -> None:
+        """Put files that came with the messages in hand where the agent finds them, and describe them to it."""
+        for assignment in turn.assignments:
+            message = assignment.row.id
+            if not assignment.files or message in turn.received:
+                continue
+            body = turn.recorded.received.get(message.hex)
+            received = await receiving.recorded(body, sandbox) if body else None
+            if received is None:
+                files = await receiving.settled(
+                    self.database, turn.lease, message, self.fetch_seconds, turn.end_if_stopped
+                )
+                received = await receiving.place(files, sandbox)
+                turn.touched = turn.touched or received.live_id is not None
+                await self._append(turn, [Event("files.received", received.to_json(message))])
+            turn.touched = turn.touched or received.live_id is not None
+            turn.received[message] = received
+            turn.said = [
+                replace(said, data={**said.data, "files": received.described})
+                if (said.role, said.message) == ("user", message.hex)
+                else said
+                for said in turn.said
+            ]
+
     async def _record_step(self, turn: Turn, number: int, step: Step) -> None:
         """Journal the engine's step: with the tool request that follows, or with the commit that follows at once."""
         turn.pending.append(Event("model.responded", {"step": number, "engine": self.engine.name, **step.to_json()}))
@@ -194,6 +228,7 @@ class TurnRunner:
         returned = turn.recorded.returned.get(call.id)
         if returned is not None:
             turn.touched = turn.touched or bool(returned.get("touched"))
+            sandbox.take_to_send(returned)
             return resume.said(turn.recorded, call, returned)
         tool = TOOLS.get(call.name)
         try:
@@ -241,6 +276,7 @@ class TurnRunner:
         }  # fmt: skip
         events = [*sandbox.unsaid_events(), Event("tool.returned", body), *(write.event for write in result.writes)]
         await self._append(turn, events, result.writes, take=self.engine.takes_messages)
+        sandbox.take_to_send(body)
         return Said("tool", text, call=call.id, name=call.name)
 
     async def _keep_whole(self, turn: Turn, result: ToolResult) -> str | None:
@@ -304,7 +340,7 @@ class TurnRunner:
         """Serialize process state and snapshot the volume; None for a turn that touched neither."""
         if not turn.touched:
             return None
-        note = turn.assignments[0].text[:80]
+        note = _note(turn)
         try:
             return await sandbox.snapshot(turn.id, note)
         except SandboxLost:
@@ -328,7 +364,7 @@ class TurnRunner:
             body = {"generation": snapshot.generation if snapshot and changed else None, "status": turn.status}
             events.append(Event("checkpoint.committed", body))
             seq = journal.append(connection, turn.principal, events, under=turn.lease, turn=turn.id)
-            _queue_replies(connection, turn, replies)
+            _queue_replies(connection, turn, replies, sandbox.sending)
             write_checkpoint(connection, turn.principal, seq, turn.id, snapshot)
             checkpoints.record_turn(
                 connection, turn.principal, seq, turn.id, [item.to_json() for item in kept], context.tokens_of(kept)
@@ -375,14 +411,31 @@ def _same_for_all(turn: Turn, text: str) -> Mapping[str, str]:
     return {assignment.row.id.hex: text for assignment in turn.assignments}
 
 
+def _with_file_problems(turn: Turn, replies: Mapping[str, str]) -> Mapping[str, str]:
+    """Whatever the engine makes of it, the person learns which of their files are not there."""
+    problems = {message.hex: received.problems for message, received in turn.received.items()}
+    return {message: "\n\n".join([text, *problems.get(message, [])]) for message, text in replies.items()}
+
+
+def _note(turn: Turn) -> str:
+    files = [file["name"] for received in turn.received.values() for file in received.files]
+    return (turn.assignments[0].text or ", ".join(files))[:80]
+
+
 def _stop_asked(connection: Connection, turn: Turn) -> bool:
     return principal.is_stopped(connection, turn.principal, turn.assignments[-1].row.seq)
 
 
-def _queue_replies(connection: Connection, turn: Turn, replies: Mapping[str, str]) -> None:
+def _queue_replies(
+    connection: Connection, turn: Turn, replies: Mapping[str, str], files: Sequence[Mapping[str, Any]]
+) -> None:
+    """Queue the replies in order; all messages of a turn are of one conversation, so its files go with the last."""
     for position, (message, text) in enumerate(replies.items()):
         assignment = next(a for a in turn.assignments if a.row.id.hex == message)
-        key, content = f"{turn.id.hex}:{position}", {"text": text, "reply": dict(assignment.reply)}
+        key = f"{turn.id.hex}:{position}"
+        content: dict[str, Any] = {"text": text, "reply": dict(assignment.reply)}
+        if files and position == len(replies) - 1:
+            content["files"] = [dict(file) for file in files]
         message_id = assignment.row.id
         if position == 0 and drafts.finish(connection, key=key, turn=turn.id, message=message_id, content=content):
             continue

@@ -43,6 +43,7 @@ KINDS: Mapping[str, str] = {
     "message.taken": "a message was handed to a turn that was already running",
     "message.set_aside": "a message was given up after it had ended its runner three times alone",
     "message.dropped": "a message in a room was not answered: its sender was blocked while it waited",
+    "files.received": "the files of a message were put into the workspace, or it was found that they cannot be had",
     "turn.started": "a turn began, or began again after a crash",
     "turn.failed": "a turn ended without a result that could be used",
     "turn.stopped": "a turn was ended by /stop",

@@ -47,9 +47,13 @@ def capture(live: int, read: trees.Read, writer: PackWriter, known: dict[int, Re
     raise VolumeUnsteady("directories of the volume do not stand still; freeze the sandbox and try again")
 
 
-def read_file(live: int, path: AnyPath, max_bytes: int) -> bytes:
+def read_file(live: int, path: AnyPath, max_bytes: int, owner: Owner | None) -> bytes:
     """Raises FileNotFoundError, UnsafePath, FileTooLarge."""
-    data = beneath.read_regular(live, "/".join(_inside(path)), max_bytes + 1)
+    with os.fdopen(beneath.open_regular(live, "/".join(_inside(path))), "rb") as file:
+        status = os.fstat(file.fileno())
+        if owner is not None and status.st_nlink > 1 and status.st_uid != owner[0]:
+            raise UnsafePath(f"{os.fsdecode(path)!r} is another name of a file that the volume does not own")
+        data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
         raise FileTooLarge(f"{os.fsdecode(path)!r} has more than {max_bytes} bytes")
     return data

@@ -7,6 +7,7 @@ a row found in ``sending`` under a dead claim is uncertain and settled by its ch
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid4
@@ -343,12 +344,13 @@ def _settle(connection: Connection, reply: UUID, claimer: str, **values: object)
 
 @dataclass(frozen=True)
 class Said:
-    """A reply as its reader sees it."""
+    """A reply as its reader sees it. ``files``: ``name``, ``content_type``, ``size`` and ``blob`` of each."""
 
     text: str
     at: int
     status: str
     possibly_repeated: bool
+    files: Sequence[Mapping[str, Any]] = ()
 
 
 def answers(connection: Connection, message: UUID) -> list[Said]:
@@ -358,7 +360,11 @@ def answers(connection: Connection, message: UUID) -> list[Said]:
         .where(outbox.c.inbox == message, outbox.c.status != "draft")
         .order_by(outbox.c.number)
     )
-    return [Said(json.loads(r.content)["text"], r.queued_at, r.status, r.possibly_repeated) for r in rows]
+    found = [(json.loads(row.content), row) for row in rows]
+    return [
+        Said(content["text"], row.queued_at, row.status, row.possibly_repeated, content.get("files") or ())
+        for content, row in found
+    ]
 
 
 def counts(connection: Connection) -> dict[str, int]:

@@ -228,7 +228,7 @@ class Volume:
         """
         if number is None:
             with self._live() as live_fd:
-                return live.read_file(live_fd, path, max_bytes)
+                return live.read_file(live_fd, path, max_bytes, self._owner())
         entry = trees.find(self._store.read, self._root(number), path)
         if entry.kind != "f":
             raise UnsafePath(f"{entry.path!r} is not a regular file")

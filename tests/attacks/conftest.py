@@ -9,9 +9,10 @@ import pytest
 
 from tests.mailrooms import Mailroom, mailroom
 from tests.sandbox_runner.conftest import backend, inside
+from tests.turns.conftest import stage
 from workspace_store.database import Database
 
-__all__ = ["backend", "inside"]
+__all__ = ["backend", "inside", "stage"]
 
 
 @pytest.fixture

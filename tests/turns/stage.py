@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from agent.sandbox import SandboxLimits
 from agent.trajectory import Context
 from identity.access import Access
 from identity.users import Claim
-from router.envelope import Envelope
+from router.envelope import Attachment, Envelope
 from router.inbox import Inbox
 from router.runner import Runner
 from router.service import read_message
@@ -24,6 +24,7 @@ from sandbox_runner.guest_connection import GUEST_FOLDER
 from sandbox_runner.manager import Manager
 from sandbox_runner.manager_server import listen
 from sandbox_runner.sandboxes import Sandboxes
+from sandbox_runner.seat_files import SeatFiles
 from sandbox_runner.seats import Seating
 from sandbox_runner.turn import TurnRunner
 from sandbox_runner.uids import HostUids
@@ -76,11 +77,13 @@ class Stage:
     owner: UUID = field(default_factory=uuid4)
     told: list[dict[str, Any]] = field(default_factory=list)
     """News of turns."""
+    fetch_seconds: float = 0.2
 
     def __post_init__(self) -> None:
         self.lives = self.folder / "lives"
         self.database = Database(self.url)
         self.socket = self.folder / "manager.sock"
+        self.blobs = DirectoryBlobs(self.folder / "blobs")
         self.manager: Manager | None = None
 
     @contextlib.asynccontextmanager
@@ -94,7 +97,8 @@ class Stage:
             life.id, self.database, Volumes(self.folder / "volumes"), self.lives, HostUids.of(self.folder)
         )
         limits = SandboxLimits(command_timeout_seconds=20)
-        manager = Manager(seating, backend, GUEST_FOLDER, limits, idle_seconds, lambda _: None)
+        files = SeatFiles(self.blobs)
+        manager = Manager(seating, backend, GUEST_FOLDER, limits, idle_seconds, lambda _: None, files)
         server = await listen(manager, self.socket)
         try:
             yield manager
@@ -103,14 +107,25 @@ class Stage:
             await manager.close(5)
             life.end()
 
-    async def hear(self, text: str, thread: str = "", *, user: str = "owner", room: str = "") -> UUID:
+    async def hear(
+        self,
+        text: str,
+        thread: str = "",
+        *,
+        user: str = "owner",
+        room: str = "",
+        attachments: Sequence[Attachment] = (),
+        contents: Mapping[str, bytes] | None = None,
+    ) -> UUID:
         """Accept a message from the owner or another user, in private or in a room; its inbox id."""
         access = Access("allowlist", ())
-        door = Inbox(self.database, access, lambda _: None)
+        door = Inbox(self.database, access, lambda _: None, blobs=self.blobs)
         claim = Claim("local", "", user, user, "token")
-        where = room or user
-        envelope = Envelope("local", "", uuid4().hex, claim, where, thread, text, shared=bool(room))
-        accepted = await door.accept(envelope)
+        files = tuple(attachments)
+        said = Envelope(
+            "local", "", uuid4().hex, claim, room or user, thread, text, attachments=files, shared=bool(room)
+        )
+        accepted = await door.accept(said, contents)
         assert accepted is not None
         self.owner = accepted.principal
         return accepted.message
@@ -120,9 +135,14 @@ class Stage:
         """A runner with this engine; ends as a killed one does: its lock is free, its lease stays."""
         life = Life(self.lives, "runner", "here")
         sandboxes = Sandboxes(self.socket)
-        blobs = DirectoryBlobs(self.folder / "blobs")
         turns = TurnRunner(
-            self.database, engine, sandboxes, blobs, read_message, lambda _, news: self.told.append(news)
+            self.database,
+            engine,
+            sandboxes,
+            self.blobs,
+            read_message,
+            lambda _, news: self.told.append(news),
+            fetch_seconds=self.fetch_seconds,
         )
         try:
             yield Runner(life.id, self.database, self.lives, turns, lambda *_: None)

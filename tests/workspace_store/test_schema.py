@@ -20,7 +20,10 @@ from tests.servers import PostgreSQL
 from workspace_store import schema
 from workspace_store.database import Database, create_engine
 
-MODELS = ("approvals", "principal", "inbox", "journal", "checkpoints", "outbox", "memory", "effects", "egress_grants")
+MODELS = (
+    "approvals", "principal", "inbox", "journal", "checkpoints", "outbox", "memory", "effects", "egress_grants",
+    "attachments",
+)  # fmt: skip
 IDENTITY = ("users", "rooms", "pairing", "linking", "merging")
 
 
