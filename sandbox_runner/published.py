@@ -27,6 +27,8 @@ class Snapshot:
     changed: int
     moving: bool
     tenancy: Tenancy
+    visible: int | None = None
+    restored_from: int | None = None
 
 
 def write_checkpoint(
@@ -40,7 +42,7 @@ def write_checkpoint(
     before = checkpoints.latest(connection, owner)
     number = held.generation
     digest, state = (before.manifest_digest, before.state_digest) if before else (None, None)
-    if snapshot is not None and snapshot.changed:
+    if snapshot is not None and (snapshot.changed or snapshot.restored_from is not None):
         number, digest, state = snapshot.generation, snapshot.manifest_digest, snapshot.state_digest
         tenancies.commit_generation(connection, owner, snapshot.tenancy, number)
         checkpoints.write_generation(connection, owner, _committed(snapshot, turn))
@@ -52,5 +54,5 @@ def write_checkpoint(
 def _committed(snapshot: Snapshot, turn: UUID | None) -> CommittedGeneration:
     return CommittedGeneration(
         snapshot.generation, snapshot.manifest_digest, turn, snapshot.note, snapshot.files, snapshot.bytes,
-        snapshot.changed, snapshot.moving, now_us(),
+        snapshot.changed, snapshot.moving, now_us(), snapshot.visible, snapshot.restored_from,
     )  # fmt: skip

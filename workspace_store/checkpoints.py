@@ -68,6 +68,8 @@ class GenerationRow(SQLModel, table=True):
     changed: int
     moving: bool
     at: int = Field(sa_column=Column(BigInteger, nullable=False))
+    visible: int | None = None
+    restored_from: int | None = Field(default=None, sa_column=Column(BigInteger, nullable=True))
 
 
 checkpoint = table(CheckpointRow)
@@ -109,6 +111,10 @@ class CommittedGeneration:
     changed: int
     moving: bool
     at: int
+    visible: int | None = None
+    """Of ``changed``, those outside the agent's own folder."""
+    restored_from: int | None = None
+    """The generation it was made equal to, 0 for the empty one."""
 
 
 # Built once: building a statement costs five times what executing it does.

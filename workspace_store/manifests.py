@@ -54,6 +54,8 @@ class Generation:
     skipped_count: int
     restored_from: int | None = None
     """The generation this one was made equal to."""
+    visible: int | None = None
+    """Of ``changed``, those outside the agent's own folder, ``home/.nightporter``."""
     digest: str = ""
     """BLAKE3 (hex) over the manifest's canonical JSON."""
     duration_ms: float = 0.0

@@ -9,7 +9,7 @@ surrogate escapes. Equal subtrees are one object, so an unchanged directory cost
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -90,6 +90,12 @@ def entries(read: Read, root: bytes) -> Iterator[Entry]:
             pending.append(iter(children(read, bytes.fromhex(entry.content), entry.path)))
 
 
+def count(read: Read, root: bytes) -> tuple[int, int]:
+    """How many files are below a root tree, and the sum of their sizes."""
+    sizes = [entry.size for entry in entries(read, root) if entry.kind == "f"]
+    return len(sizes), sum(sizes)
+
+
 def find(read: Read, root: bytes, path: AnyPath) -> Entry:
     """The entry at ``path``; the root itself for an empty one.
 
@@ -106,6 +112,27 @@ def find(read: Read, root: bytes, path: AnyPath) -> Entry:
             raise FileNotFoundError(wanted)
         entry = match
     return entry
+
+
+def graft(read: Read, add: Callable[[bytes], bytes], tree: bytes, parts: Sequence[str], entry: Entry) -> bytes:
+    """``tree`` with ``entry`` at ``parts``, in place of what is there; folders on the way are made.
+
+    The new tree's hash. Only objects are written. Raises UnsafePath where a part of the way is no folder.
+    """
+    name, *rest = parts
+    kept = {decode(line).path: line for line in lines(read, tree)}
+    if not rest:
+        kept[name] = encode(
+            entry.kind, name, entry.mode, entry.mtime_ns, entry.size, entry.content, entry.xattrs or None
+        )
+    else:
+        there = decode(kept[name]) if name in kept else Entry(name, "d", 0o755, entry.mtime_ns, 0, "", {})
+        if there.kind != "d":
+            raise UnsafePath(f"{name!r} is no folder now")
+        below = bytes.fromhex(there.content) if there.content else add(b"")
+        content = graft(read, add, below, rest, entry).hex()
+        kept[name] = encode("d", name, there.mode, there.mtime_ns, 0, content, there.xattrs or None)
+    return add(b"\n".join(kept[each] for each in sorted(kept)))
 
 
 def content_of(read: Read, entry: Entry) -> Iterator[bytes | int]:

@@ -28,6 +28,7 @@ from workspace_store.packs import PackStore, PackWriter, VolumeError, naming_ful
 from workspace_store.snapshots import TOP, Capture
 from workspace_store.trees import Change, Entry
 
+OWN_FOLDER = "home/.nightporter/"
 _BUSY_SECONDS = 30.0
 _MANY_PACKS = 200
 
@@ -138,7 +139,7 @@ class Volume:
             index = self._snapshots / "index"
             with self._store.writer() as writer:
                 capture = self._capture(writer, index)
-            changed = sum(not change.is_directory for change in trees.diff(self._store.read, before, capture.root))
+            changed, visible = self._count_changes(before, capture.root)
             generation = self._publish(
                 Generation(
                     **self._origin(parent + 1, parent, turn, note),
@@ -146,6 +147,7 @@ class Volume:
                     files=capture.files,
                     bytes=capture.bytes,
                     changed=changed,
+                    visible=visible,
                     moving=moving or capture.moving,
                     skipped=tuple(capture.skipped),
                     skipped_count=capture.skipped_count,
@@ -159,30 +161,40 @@ class Volume:
                 self._store.sweep(lambda _: True)
         return generation
 
-    def restore(self, number: int, *, as_generation: int, turn: str | None = None, note: str = "") -> Generation:
-        """Make ``live`` equal to generation ``number`` and publish that as ``as_generation``.
+    def restore(
+        self, number: int, *, as_generation: int, path: AnyPath | None = None, turn: str | None = None, note: str = ""
+    ) -> Generation:
+        """Make ``live`` equal to generation ``number`` (0: nothing in it) and publish that as ``as_generation``.
 
-        Destructive for what is in ``live``; the sandbox must be asleep. ``live`` is swapped as a whole, so a crash
-        leaves the old or the new, never a mixture; run again it does the same. Files belong to the owner of
-        ``live/workspace`` where we may give them away. Raises GenerationMissing, ObjectMissing, ObjectCorrupt,
-        VolumeFull (``live`` is untouched), VolumeBusy.
+        With ``path``, equal to generation ``as_generation - 1`` but for what ``number`` has there. Destructive for what
+        is in ``live``; the sandbox must be asleep. ``live`` is swapped as a whole, so a crash leaves the old or the
+        new, never a mixture; run again it does the same. Files belong to the owner of ``live/workspace`` where we may
+        give them away. Raises GenerationMissing, ObjectMissing, ObjectCorrupt, FileNotFoundError and UnsafePath (of
+        ``path``), VolumeFull (``live`` is untouched), VolumeBusy.
         """
         started = time.perf_counter()
         with self._locked():
-            source = manifests.load(self._generations, number)
+            with naming_full_disk(), self._store.writer() as writer:
+                root = self._root_to_restore(writer, number, as_generation, path)
             with naming_full_disk():
-                self._swap_in(bytes.fromhex(source.root))
+                self._swap_in(root)
             latest = self.marker().generation
             before = self._root(latest) if latest and self.generation_exists(latest) else None
-            changes = trees.diff(self._store.read, before, bytes.fromhex(source.root))
+            changed, visible = self._count_changes(before, root)
+            source = manifests.load(self._generations, number) if number and path is None else None
+            files, size = (source.files, source.bytes) if source else trees.count(self._store.read, root)
             generation = self._publish(
-                replace(
-                    source,
+                Generation(
                     **self._origin(as_generation, as_generation - 1, turn, note),
-                    changed=sum(not change.is_directory for change in changes),
-                    moving=source.moving,
-                    restored_from=number,
-                    new_bytes=0,
+                    root=root.hex(),
+                    files=files,
+                    bytes=size,
+                    changed=changed,
+                    visible=visible,
+                    moving=source.moving if source else False,
+                    skipped=source.skipped if source else (),
+                    skipped_count=source.skipped_count if source else 0,
+                    restored_from=number if path is None else None,
                 ),
                 started,
             )
@@ -362,6 +374,24 @@ class Volume:
         except BaseException:
             beneath.remove_path(self._restoring)
             raise
+
+    def _root_to_restore(self, writer: PackWriter, number: int, as_generation: int, path: AnyPath | None) -> bytes:
+        if path is not None:
+            parts = beneath.components(path)
+            entry = trees.find(self._store.read, self._root(number), path)
+            if not parts or parts[0] not in TOP:
+                raise UnsafePath(f"{os.fsdecode(path)!r} is not below {' or '.join(TOP)}")
+            return trees.graft(self._store.read, writer.add, self._root(as_generation - 1), parts, entry)
+        if number:
+            return self._root(number)
+        empty = writer.add(b"").hex()
+        now = time.time_ns()
+        return writer.add(b"\n".join(trees.encode("d", name, 0o700, now, 0, empty) for name in sorted(TOP)))
+
+    def _count_changes(self, before: bytes | None, after: bytes) -> tuple[int, int]:
+        """Files and links that differ, and those of them outside the agent's own folder."""
+        paths = [change.path for change in trees.diff(self._store.read, before, after) if not change.is_directory]
+        return len(paths), sum(not path.startswith(OWN_FOLDER) for path in paths)
 
     def _owner(self) -> Owner | None:
         """Of the files we create in live; None where we are not root and may not give them away."""
