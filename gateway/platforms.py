@@ -6,14 +6,17 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import structlog
 from starlette.routing import BaseRoute
 
+from gateway.changes import drop
 from gateway.channel import Channel
+from gateway.conversations import StoredConversations
 from gateway.progress import OutboxProgress
-from gateway.rooms import mover
+from gateway.reading import OneReader
 from gateway.settings import SlackSettings, TelegramSettings
 from router.envelope import Envelope
 from router.inbox import Accepted
@@ -63,7 +66,12 @@ class KeepAside:
 
 
 def configured(
-    settings: PlatformSettings, accept: Accept, database: Database, claimer: str, blobs: DirectoryBlobs
+    settings: PlatformSettings,
+    accept: Accept,
+    database: Database,
+    claimer: str,
+    lives: Path,
+    blobs: DirectoryBlobs,
 ) -> list[Platform]:
     """The platforms whose tokens are set."""
     progress = OutboxProgress(database, claimer)
@@ -82,7 +90,8 @@ def configured(
         from gateway.telegram.config import TelegramConfig
 
         bot = settings.telegram
-        telegram = TelegramConfig(bot.token, bot.api_url, bot.webhook_url, bot.webhook_secret)
-        aside, moved = KeepAside(blobs, "telegram"), mover(database, "telegram")
-        found.append(TelegramChannel(telegram, accept, progress, quarantine=aside, moved=moved))
+        telegram = TelegramConfig(bot.token, bot.api_url, bot.webhook_url, bot.webhook_secret, bot.business)
+        aside, stored = KeepAside(blobs, "telegram"), StoredConversations(database, "telegram")
+        reading = OneReader(database, lives, claimer)
+        found.append(TelegramChannel(telegram, accept, progress, drop, aside, stored, reading))
     return found

@@ -113,7 +113,7 @@ async def serve(
     mail_server = EmailServer(email, mail.received, token=token)
     if smtp is not None:
         await mail_server.start(smtp)
-    outside = configured(platforms, inbox.accept, database, life.id, blobs)
+    outside = configured(platforms, inbox.accept, database, life.id, lives, blobs)
     for platform in outside:
         await platform.start()
         channels[platform.name] = platform

@@ -65,6 +65,8 @@ class TelegramSettings(Section):
     """Secret that Telegram sends along with each webhook call."""
     webhook_secret_file: SettingsPath = None
     """File that holds `webhook_secret`."""
+    business: bool = False
+    """Answer messages to business accounts that the bot is connected to."""
 
 
 def _mail_address(value: str) -> str:

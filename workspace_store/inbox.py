@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID
 
-from sqlalchemy import BigInteger, Column, Connection, Index, Text, bindparam, case, select, update
+from sqlalchemy import BigInteger, Column, Connection, Index, Text, bindparam, case, select, text, update
 from sqlmodel import Field, SQLModel
 
 from workspace_store.database import now_us, table
@@ -27,8 +27,11 @@ class InboxMessage(SQLModel, table=True):
         Index("inbox_order", "principal", "seq", unique=True),
         Index("inbox_open", "principal", "status", "seq"),
         Index("inbox_turn", "turn"),
+        # Whether the agent has heard something in a thread; only Slack asks.
+        Index("inbox_in_thread", "channel", "account", "conversation", "thread",
+              sqlite_where=text("channel = 'slack'"), postgresql_where=text("channel = 'slack'")),
         Index("inbox_channel", "principal", "channel", "seq"),
-    )
+    )  # fmt: skip
 
     id: UUID = Field(primary_key=True)
     dedupe_key: str = Field(unique=True)

@@ -1,4 +1,4 @@
-"""Whether the agent takes part in a thread, from what it has answered there."""
+"""Whether the agent takes part in a thread: it has answered there, or has heard what it is about to answer."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from sqlalchemy import Connection, literal_column, select
 
 from gateway.slack.intake import NAME, TakesPart
 from workspace_store.database import Database
+from workspace_store.inbox import inbox
 from workspace_store.outbox import outbox
 
 
 def answered_in(database: Database) -> TakesPart:
-    """Asks the outbox: a thread with a reply of the agent is one it takes part in, also after a restart."""
+    """Asks the database: whichever gateway heard or answered, and however long ago."""
 
     async def takes_part(team: str, conversation: str, thread: str) -> bool:
         query = partial(_answered, account=team, conversation=conversation, thread=thread)
@@ -22,10 +23,16 @@ def answered_in(database: Database) -> TakesPart:
 
 
 def _answered(connection: Connection, account: str, conversation: str, thread: str) -> bool:
-    query = select(outbox.c.number).where(
-        outbox.c.channel == literal_column(f"'{NAME}'"),
-        outbox.c.account == account,
-        outbox.c.conversation == conversation,
-        outbox.c.thread == thread,
+    return any(
+        connection.execute(
+            select(where.c.thread)
+            .where(
+                where.c.channel == literal_column(f"'{NAME}'"),
+                where.c.account == account,
+                where.c.conversation == conversation,
+                where.c.thread == thread,
+            )
+            .limit(1)
+        ).first()
+        for where in (inbox, outbox)
     )
-    return connection.execute(query.limit(1)).first() is not None

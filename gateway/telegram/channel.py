@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
@@ -14,25 +15,27 @@ from telegram.request import HTTPXRequest
 
 from gateway.changes import Changed, drop
 from gateway.channel import Outcome, Sent
+from gateway.conversations import Conversations, Unchanged
 from gateway.drafts import Showing, Shown
 from gateway.progress import Progress
-from gateway.rooms import Moved, stay
-from gateway.telegram import polling, texts, webhook
+from gateway.reading import Alone, Reading
+from gateway.telegram import menu, polling, texts, webhook
 from gateway.telegram.config import TelegramConfig
 from gateway.telegram.drafts import PACE_SECONDS, Drafts
 from gateway.telegram.envelopes import NAME
 from gateway.telegram.intake import Accept, Intake, Quarantine
 from gateway.telegram.parsed import MAX_DOWNLOAD_BYTES, Bot
 from gateway.telegram.send import Sender
-from router.commands import COMMANDS
+from gateway.telegram.typing import Typing
 from router.envelope import Envelope
 from workspace_store.outbox import Reply
 
 log = structlog.get_logger()
 
 RETRY_SECONDS = 5.0
-TYPING_SECONDS = 4.5
-TYPING_MOST_SECONDS = 120.0
+WEBHOOK_LOOK_SECONDS = 60.0
+FAILING_SECONDS = 180.0
+"""An error of a delivery is told for so long, while others wait."""
 CONNECTIONS = 64
 
 
@@ -53,13 +56,15 @@ class TelegramChannel:
         progress: Progress,
         changed: Changed = drop,
         quarantine: Quarantine = log_only,
-        moved: Moved = stay,
+        conversations: Conversations | None = None,
+        reading: Reading | None = None,
     ) -> None:
         self._config = config
         self._accept = accept
         self._changed = changed
         self._quarantine = quarantine
-        self._moved = moved
+        self._conversations = conversations or Unchanged()
+        self._reading = reading or Alone()
         self._request = HTTPXRequest(CONNECTIONS, read_timeout=15, write_timeout=15, connect_timeout=5, pool_timeout=10)
         self._polling_request = HTTPXRequest(1, read_timeout=40, connect_timeout=10)
         self._bot = telegram.Bot(
@@ -70,13 +75,13 @@ class TelegramChannel:
             get_updates_request=self._polling_request,
         )
         self._drafts = Drafts(self._bot)
-        self._sender = Sender(self._bot, progress, moved)
+        self._sender = Sender(self._bot, progress, self._conversations)
+        self._typing = Typing(self._bot)
         self._intake: Intake | None = None
         self._polling: polling.Polling | None = None
         self._webhook = webhook.Webhook(config.secret, lambda: self._intake)
         self._wrong = ""
         self._tasks: set[asyncio.Task[None]] = set()
-        self._typing: dict[tuple[str, str], asyncio.Task[None]] = {}
 
     async def start(self) -> None:
         """Begin to take updates. Does not wait for Telegram, nor fail without it."""
@@ -87,6 +92,7 @@ class TelegramChannel:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._typing.close()
         await self._request.shutdown()
         await self._polling_request.shutdown()
 
@@ -103,9 +109,7 @@ class TelegramChannel:
 
     async def send(self, reply: Reply) -> Outcome:
         """Send a reply; one of unknown fate once more, said to be possibly repeated."""
-        typing = self._typing.pop((reply.conversation, reply.thread), None)
-        if typing is not None:
-            typing.cancel()
+        self._typing.end(reply.conversation, reply.thread)
         data = reply.content.get("reply") or {}
         if reply.edits is not None:
             return await self._sender.edit(reply)
@@ -136,16 +140,37 @@ class TelegramChannel:
             self._unanswered,
             self._quarantine,
             self._config.business,
-            self._moved,
+            self._conversations,
         )
-        self._spawn(self._set_commands())
+        self._spawn(menu.offer(self._bot))
         if self._config.webhook_url:
-            await self._insist(self._set_webhook)
-            return
+            await self._keep_webhook()
+        else:
+            await self._reading.while_ours(f"{NAME}:{bot.id}", self._poll)
+
+    async def _poll(self) -> None:
+        assert self._intake is not None
         await self._insist(self._bot.delete_webhook)
         url = f"{self._bot.base_url}/getUpdates"
         self._polling = polling.Polling(self._polling_request, url, self._intake)
-        await self._polling.run()
+        try:
+            await self._polling.run()
+        finally:
+            # Whoever reads now says what is wrong.
+            self._polling = None
+
+    async def _keep_webhook(self) -> None:
+        """Have updates sent, and look now and then whether they get through."""
+        while True:
+            await self._insist(self._set_webhook)
+            while True:
+                await asyncio.sleep(WEBHOOK_LOOK_SECONDS)
+                found = await self._insist(self._bot.get_webhook_info)
+                if found.url != self._config.webhook_url:
+                    break
+                since = time.time() - found.last_error_date.timestamp() if found.last_error_date else float("inf")
+                failing = since < FAILING_SECONDS and found.pending_update_count > 0
+                self._wrong = texts.webhook_fails(str(found.last_error_message)) if failing else ""
 
     async def _insist(self, ask: Any) -> Any:
         """Ask until there is an answer."""
@@ -168,33 +193,10 @@ class TelegramChannel:
             self._config.webhook_url, allowed_updates=allowed, secret_token=self._config.secret, max_connections=40
         )
 
-    async def _set_commands(self) -> None:
-        commands = [(name, command.summary) for name, command in COMMANDS.items()]
-        try:
-            await self._bot.set_my_commands(commands)
-        except TelegramError as error:
-            log.info("commands are not listed", reason=error.message)
-
     # Signs of life
 
     def _heard(self, envelope: Envelope) -> None:
-        key = (envelope.conversation, envelope.thread)
-        if key not in self._typing:
-            self._typing[key] = self._spawn(self._type(key))
-
-    async def _type(self, key: tuple[str, str]) -> None:
-        """Show that an answer is being written; Telegram ends it after 5 s or with the next message."""
-        conversation, thread = key
-        topic = int(thread) if thread else None
-        try:
-            for _ in range(int(TYPING_MOST_SECONDS / TYPING_SECONDS)):
-                await self._bot.send_chat_action(int(conversation), "typing", message_thread_id=topic)
-                await asyncio.sleep(TYPING_SECONDS)
-        except TelegramError as error:
-            log.debug("no typing", reason=error.message)
-        finally:
-            if self._typing.get(key) is asyncio.current_task():
-                del self._typing[key]
+        self._typing.begin(envelope.conversation, envelope.thread, envelope.reply.get("business"))
 
     def _unanswered(self, query: str) -> None:
         """A press that nobody will answer: it came before, or from somebody who may not speak."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
 
 from gateway.changes import Changed
-from gateway.rooms import Moved, stay
+from gateway.conversations import Conversations, Unchanged
+from gateway.telegram import texts
 from gateway.telegram.envelopes import change_of, envelope_of
 from gateway.telegram.parse import parse
 from gateway.telegram.parsed import ACTS, Bot, Parsed
@@ -36,7 +37,7 @@ class Intake:
     unanswered: Callable[[str], None]
     quarantine: Quarantine
     business: bool = False
-    moved: Moved = stay
+    conversations: Conversations = field(default_factory=Unchanged)
 
     def read(self, update: Mapping[str, Any]) -> Parsed:
         parsed = parse(update, self.bot)
@@ -67,9 +68,12 @@ class Intake:
             elif accepted and not accepted.duplicate and not accepted.acted:
                 self.heard(envelope)
         elif parsed.action == "migrate":
-            await self.moved(str(self.bot.id), str(parsed.channel), str(parsed.details["new_channel"]))
+            await self.conversations.moved(str(self.bot.id), str(parsed.channel), str(parsed.details["new_channel"]))
+        elif parsed.action == "blocked":
+            await self.conversations.closed(str(self.bot.id), str(parsed.channel), texts.BLOCKED)
+        elif parsed.action == "unblocked":
+            await self.conversations.opened(str(self.bot.id), str(parsed.channel), texts.BLOCKED)
         elif parsed.action in {"edit", "reaction"}:
             await self.changed(change_of(parsed, self.bot))
         else:
-            # A chat that is blocked is known again at the next send, which says so.
             log.debug("telegram update", action=parsed.action, reason=parsed.details.get("reason"))

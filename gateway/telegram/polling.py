@@ -106,7 +106,8 @@ class Polling:
 
     def _wait_after(self, error: TelegramError) -> float:
         if isinstance(error, Conflict):
-            self.wrong, wait = texts.CONFLICT, CONFLICT_SECONDS
+            set_elsewhere = "webhook" in error.message.lower()
+            self.wrong, wait = texts.WEBHOOK_ELSEWHERE if set_elsewhere else texts.CONFLICT, CONFLICT_SECONDS
         elif isinstance(error, InvalidToken):
             self.wrong, wait = texts.BAD_TOKEN, outcomes.TOKEN_RETRY_SECONDS
         elif isinstance(error, RetryAfter):

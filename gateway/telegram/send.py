@@ -13,10 +13,10 @@ from telegram import Bot, InlineKeyboardButton, InlineKeyboardMarkup, LinkPrevie
 from telegram.error import BadRequest, ChatMigrated, TelegramError
 
 from gateway.channel import Outcome, Refused, Retry, Sent, Uncertain
+from gateway.conversations import Conversations
 from gateway.parts import Found, send_parts
 from gateway.progress import Progress
 from gateway.rendering.chunks import Chunk
-from gateway.rooms import Moved, stay
 from gateway.telegram import outcomes, texts
 from gateway.telegram.entities import utf16_length
 from gateway.telegram.render import plain_chunks, render
@@ -37,7 +37,7 @@ class Sender:
 
     bot: Bot
     progress: Progress
-    moved: Moved = stay
+    conversations: Conversations
 
     async def send(self, reply: Reply) -> Outcome:
         """Send what of a reply has not gone out yet."""
@@ -139,7 +139,7 @@ class Sender:
                 posted = await self.bot.send_message(**message, **form)
             except ChatMigrated as error:
                 message = {**message, "chat_id": error.new_chat_id}
-                await self.moved(reply.account, reply.conversation, str(error.new_chat_id))
+                await self.conversations.moved(reply.account, reply.conversation, str(error.new_chat_id))
             except TelegramError as error:
                 if outcomes.is_about_markup(error) and "parse_mode" in form:
                     form = {"text": chunk.plain}

@@ -17,6 +17,10 @@ CONFLICT = (
     "another program polls with the same telegram.token, so updates go to either; stop it, or make a second bot with "
     "@BotFather"
 )
+WEBHOOK_ELSEWHERE = (
+    "another program has set a webhook for the same telegram.token, so nothing can be polled for; stop it, make a "
+    "second bot with @BotFather, or restart to take its webhook away"
+)
 BAD_TOKEN = "Telegram does not accept `telegram.token`; copy it again from @BotFather and restart"
 BLOCKED = "the person has blocked the bot, or it was removed from the chat"
 ALERT_CHARACTERS = 200
@@ -25,6 +29,10 @@ ALERT_CHARACTERS = 200
 
 def unreachable(reason: str) -> str:
     return f"Telegram cannot be reached: {reason}"
+
+
+def webhook_fails(reason: str) -> str:
+    return f"Telegram cannot deliver to `telegram.webhook_url` ({reason}); look at the server in front of it"
 
 
 def refused(reason: str) -> str:

@@ -37,6 +37,14 @@ class TelegramServer(PlatformServer):
         self.updates: list[dict[str, Any]] = []
         self.confirmed = 0
         self.webhook: dict[str, Any] = {}
+        self.webhook_trouble: dict[str, Any] = {}
+        """What ``getWebhookInfo`` says besides."""
+        self.commands: dict[str, list[str]] = {}
+        """Scope → names."""
+        self.blocked: set[int] = set()
+        """Chats that the bot cannot speak in."""
+        self.upgraded: dict[int, int] = {}
+        """Groups that became supergroups: old id → new id."""
         self.files: dict[str, bytes] = {}
         self._numbers = itertools.count(1001)
         self._message_ids = itertools.count(1)
@@ -63,6 +71,9 @@ class TelegramServer(PlatformServer):
             return self._failed(request, fault)
         if method == "getUpdates":
             return await self._get_updates(said)
+        gone = self._gone(said)
+        if gone is not None:
+            return gone
         handler = getattr(self, "_" + method, None)
         answer = handler(said) if handler else True
         if isinstance(answer, web.Response):
@@ -83,6 +94,25 @@ class TelegramServer(PlatformServer):
 
     def _getMe(self, said: dict[str, Any]) -> Any:
         return {**BOT, "can_join_groups": True, "can_read_all_group_messages": False, "supports_inline_queries": False}
+
+    def _gone(self, said: Mapping[str, Any]) -> web.Response | None:
+        """What Telegram says of a chat that has blocked the bot, or has become a supergroup."""
+        chat = int(said.get("chat_id") or 0)
+        if chat in self.blocked:
+            return _error(403, "Forbidden: bot was blocked by the user")
+        if chat in self.upgraded:
+            more = {"parameters": {"migrate_to_chat_id": self.upgraded[chat]}}
+            return _error(400, "Bad Request: group chat was upgraded to a supergroup chat", more)
+        return None
+
+    def _setMyCommands(self, said: dict[str, Any]) -> Any:
+        scope = str((said.get("scope") or {}).get("type") or "default")
+        self.commands[scope] = [str(item["command"]) for item in said["commands"]]
+        return True
+
+    def _getWebhookInfo(self, said: dict[str, Any]) -> Any:
+        info = {"url": str(self.webhook.get("url") or ""), "has_custom_certificate": False, "pending_update_count": 0}
+        return {**info, **self.webhook_trouble}
 
     def _setWebhook(self, said: dict[str, Any]) -> Any:
         self.webhook = said
@@ -243,7 +273,7 @@ async def _arguments(request: web.Request) -> dict[str, Any]:
         found = await request.json()
         return dict(found) if isinstance(found, dict) else {}
     said: dict[str, Any] = {**request.query, **dict(await request.post())}
-    for name in ("reply_markup", "reply_parameters", "link_preview_options", "commands", "allowed_updates"):
+    for name in ("reply_markup", "reply_parameters", "link_preview_options", "commands", "allowed_updates", "scope"):
         if isinstance(said.get(name), str):
             said[name] = json.loads(said[name])
     return said

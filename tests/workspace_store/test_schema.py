@@ -22,7 +22,7 @@ from workspace_store.database import Database, create_engine
 
 MODELS = (
     "approvals", "principal", "inbox", "journal", "checkpoints", "outbox", "memory", "effects", "egress_grants",
-    "attachments",
+    "attachments", "readers",
 )  # fmt: skip
 IDENTITY = ("users", "rooms", "pairing", "linking", "merging")
 

@@ -12,6 +12,7 @@ import pytest
 import uvicorn
 from starlette.applications import Starlette
 
+from gateway.telegram import channel as channel_module
 from gateway.telegram.channel import TelegramChannel
 from gateway.telegram.config import TelegramConfig
 from nightporter.testing.book import Book
@@ -54,7 +55,8 @@ async def at_work(telegram: TelegramServer) -> AsyncIterator[House]:
 
 
 @pytest.fixture
-async def with_webhook(telegram: TelegramServer) -> AsyncIterator[House]:
+async def with_webhook(telegram: TelegramServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[House]:
+    monkeypatch.setattr(channel_module, "WEBHOOK_LOOK_SECONDS", 0.1)
     listening = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listening.getsockname()[1]}/telegram/webhook"
     book = Book()

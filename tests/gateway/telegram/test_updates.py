@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
 
 from gateway.telegram import polling as polling_module
+from gateway.telegram.channel import TelegramChannel
+from gateway.telegram.config import TelegramConfig
 from nightporter.testing.book import Book
-from nightporter.testing.telegram import ANN, TelegramServer
+from nightporter.testing.telegram import ANN, TOKEN, TelegramServer
 from nightporter.testing.web import Fault, until
+from router.commands import COMMANDS
 
 from .conftest import SECRET, House, polling
 
@@ -173,8 +177,61 @@ async def test_commands_are_listed_and_typing_is_shown(at_work: House) -> None:
     telegram = at_work.telegram
     telegram.say(telegram.message("hello"))
     await until(lambda: telegram.said("sendChatAction"), "typing")
-    commands = await until(lambda: telegram.said("setMyCommands"), "commands")
-    assert "help" in str(commands[0]["commands"])
+    await until(lambda: "default" in telegram.commands, "commands")
+    assert set(telegram.commands["all_private_chats"]) == set(COMMANDS)
+    in_groups = {name for name, command in COMMANDS.items() if command.for_rooms}
+    assert set(telegram.commands["all_group_chats"]) == in_groups
+
+
+async def test_another_programs_webhook_is_explained(at_work: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(polling_module, "CONFLICT_SECONDS", 0.05)
+    await until(lambda: at_work.telegram.said("getUpdates"), "it polls")
+    at_work.telegram.webhook = {"url": "https://elsewhere.example/hook"}
+    at_work.telegram.say(at_work.telegram.message("x"))
+    await until(lambda: "has set a webhook" in " ".join(at_work.channel.wrong()), "the conflict is told")
+    at_work.telegram.webhook = {}
+    await until(lambda: at_work.book.envelopes and not at_work.channel.wrong(), "it goes on")
+
+
+async def test_business_messages_are_answered_only_where_that_is_switched_on(telegram: TelegramServer) -> None:
+    said = telegram.message("is it open?")["message"]
+    for business in (False, True):
+        book = Book()
+        config = TelegramConfig(TOKEN, telegram.api_url, business=business)
+        channel = TelegramChannel(config, book.accept, book, book.changed)
+        await channel.start()
+        update = telegram.update(business_message={**said, "business_connection_id": "bc1"})
+        telegram.say(update)
+        await until(lambda sent=update: telegram.confirmed >= sent["update_id"], "the update")  # type: ignore[misc]
+        assert len(book.envelopes) == int(business)
+        assert ("business_message" in str(telegram.said("getUpdates")[-1]["allowed_updates"])) is business
+        if business:
+            (envelope,) = book.envelopes.values()
+            await book.deliver(channel, book.reply(envelope, "yes"))
+            assert telegram.said("sendMessage")[-1]["business_connection_id"] == "bc1"
+            assert telegram.said("sendChatAction")[-1]["business_connection_id"] == "bc1"
+        await channel.close()
+
+
+async def test_a_webhook_that_fails_is_told_and_one_that_was_taken_away_is_set_again(
+    with_webhook: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trouble = {"last_error_date": int(time.time()), "last_error_message": "404 Not Found", "pending_update_count": 2}
+    with_webhook.telegram.webhook_trouble = trouble
+    await until(lambda: "404 Not Found" in " ".join(with_webhook.channel.wrong()), "the failure is told")
+    with_webhook.telegram.webhook_trouble = {}
+    await until(lambda: not with_webhook.channel.wrong(), "all is well again")
+    url = with_webhook.telegram.webhook["url"]
+    with_webhook.telegram.webhook = {}
+    await until(lambda: with_webhook.telegram.webhook.get("url") == url, "it is set again")
+    assert "my_chat_member" in with_webhook.telegram.webhook["allowed_updates"]
+
+
+async def test_a_webhook_is_taken_away_where_polling_is_set_up(telegram: TelegramServer) -> None:
+    telegram.webhook = {"url": "https://porter.example.org/telegram/webhook"}
+    async with polling(telegram, Book()) as found:
+        telegram.say(telegram.message("x"))
+        await until(lambda: found.book.envelopes, "it is polled for")
 
 
 async def test_the_webhook_answers_only_what_is_recorded(with_webhook: House) -> None:
