@@ -19,7 +19,7 @@ from sandbox_runner.guest_connection import GuestConnection
 from sandbox_runner.keeper import ANSWER_SECONDS, Keeper, snapshot_of
 from sandbox_runner.published import Snapshot
 from sandbox_runner.sandboxes import Look
-from sandbox_runner.seats import state_digest
+from sandbox_runner.seats import Seat, state_digest
 from workspace_store.database import DatabaseUnavailable
 
 log = structlog.get_logger()
