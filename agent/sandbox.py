@@ -152,6 +152,7 @@ class SandboxLimits:
     processes: int = 256
     cpus: float = 1.0
     disk_mb: int = 2048
+    disk_files: int = 500_000
     command_timeout_seconds: float = 120.0
     output_bytes: int = 1 << 20
     """Bytes of a command's output that are kept: half from its head, half from its tail."""

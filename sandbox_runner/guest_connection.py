@@ -24,6 +24,7 @@ from sandbox_runner.guest_frames import (
     Answer,
     Captured,
     GuestHello,
+    Held,
     Interrupted,
     OneTask,
     Output,
@@ -190,6 +191,14 @@ class GuestConnection:
         """SIGTERM, SIGKILL after ``grace`` seconds; returns once it has ended."""
         answer = await self._ask("task_stop", within=grace + ANSWER_SECONDS, task=task, grace_s=grace)
         return _task(self._checked(OneTask, answer).task)
+
+    async def hold(self, note: str) -> int:
+        """Pause what runs; commands under way become tasks, told with ``note``. How many processes are paused."""
+        return self._checked(Held, await self._ask("hold", note=note)).processes
+
+    async def release(self) -> int:
+        """Let what was paused go on."""
+        return self._checked(Held, await self._ask("release")).processes
 
     async def capture(self) -> Captured:
         """Publish process state now."""

@@ -41,6 +41,10 @@ class Result(Said):
     notes: _Notes
 
 
+class Held(Said):
+    processes: _Count
+
+
 class TaskRecord(Said):
     task: _Count
     argv: Annotated[tuple[Annotated[str, Field(max_length=1 << 18)], ...], Field(max_length=8192, strict=False)]

@@ -21,8 +21,11 @@ from sqlalchemy import Connection
 
 from agent.sandbox import SandboxError, SandboxLimits, SandboxLost, WakeReport
 from sandbox_runner import texts
-from sandbox_runner.backend import Backend, Launch
+from sandbox_runner.backend import Backend, Launch, RunningSandbox
+from sandbox_runner.disk_usage import DiskUsage
+from sandbox_runner.disk_watch import DiskWatch
 from sandbox_runner.guest_connection import GuestConnection
+from sandbox_runner.on_disk import OnDisk
 from sandbox_runner.published import Snapshot, write_checkpoint
 from sandbox_runner.seat_files import SeatFiles
 from sandbox_runner.seats import Awake, Seat, Seating
@@ -73,6 +76,10 @@ class Keeper:
     def database(self) -> Database:
         return self.seating.database
 
+    def __post_init__(self) -> None:
+        share = DiskUsage(self.limits.disk_mb << 20, self.limits.disk_files)
+        self.disk = DiskWatch(self.seating.volumes.root, share)
+
     def _lock(self, owner: UUID) -> asyncio.Lock:
         lock = self._locks.get(owner)
         if lock is None:
@@ -108,7 +115,10 @@ class Keeper:
         digest = await asyncio.to_thread(seat.state_digest)
         report = WakeReport(sandbox_id, True, digest, restored.notes)
         ended = asyncio.create_task(running.wait())
-        seat.awake = Awake(running, guest, report, ended)
+        trees = (seat.volume.workspace, seat.volume.home)
+        on_disk = OnDisk(trees, running, guest, lambda: self._end(seat, running))
+        seat.awake = Awake(running, guest, report, ended, on_disk)
+        self.disk.add(on_disk)
         ended.add_done_callback(lambda _: self._tidy(seat))
         return seat.awake
 
@@ -126,6 +136,11 @@ class Keeper:
                 if not seat.holders and seat.awake is None and self._seats.get(seat.principal) is seat:
                     await self._leave(seat)
 
+    async def _end(self, seat: Seat, running: RunningSandbox) -> None:
+        """End a sandbox that does not obey, if it still is this one."""
+        if seat.awake is not None and seat.awake.running is running:
+            await self._kill(seat)
+
     async def _kill(self, seat: Seat) -> None:
         if seat.awake is not None:
             await self._dismantle(seat)
@@ -134,6 +149,7 @@ class Keeper:
         """End a sandbox. Raises SandboxError where it would not end: then its volume must not be given to another."""
         awake = seat.awake
         if awake is not None:
+            self.disk.remove(awake.on_disk)
             await awake.guest.close()
             await awake.running.stop()
             seat.awake = None
@@ -176,6 +192,7 @@ class Keeper:
     async def keep(self) -> None:
         """Put idle sandboxes to sleep and keep tenancies, until cancelled."""
         renewing = asyncio.create_task(self._keep_tenancies())
+        watching = asyncio.create_task(self.disk.run())
         sleeping: dict[UUID, asyncio.Task[None]] = {}
         try:
             while True:
@@ -187,6 +204,7 @@ class Keeper:
                         sleeping[owner] = asyncio.create_task(self._sleep_safely(owner))
         finally:
             renewing.cancel()
+            watching.cancel()
 
     async def _release_safely(self) -> None:
         try:

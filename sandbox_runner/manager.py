@@ -56,6 +56,8 @@ class Manager(Keeper):
         on_output: OutputListener,
     ) -> CommandResult:
         seconds = timeout or self.limits.command_timeout_seconds
+        if (seat := self._seats.get(owner)) is not None and seat.awake is not None:
+            await self.disk.before_command(seat.awake.on_disk)
         async with self._answering(owner, seconds) as guest:
             result = await guest.run(
                 call_id, command, terminal=terminal, timeout=seconds, background=background,

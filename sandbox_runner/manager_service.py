@@ -42,6 +42,7 @@ def limits(settings: SandboxSettings) -> SandboxLimits:
         processes=settings.processes,
         cpus=settings.cpus,
         disk_mb=settings.disk_mb,
+        disk_files=settings.disk_files,
         command_timeout_seconds=settings.command_timeout_seconds,
     )
 

@@ -75,7 +75,8 @@ def claims(cgroups: CgroupParents | None, root: bool) -> tuple[tuple[str, ...], 
     ]
     if root:
         promises.append("each principal is a host user of its own")
-    cannot = ["hold against a flaw in the host's kernel, which it shares", "bound the disk space of a volume"]
+    promises.append("what takes more disk than its share is paused within a second (no filesystem quota is needed)")
+    cannot = ["hold against a flaw in the host's kernel, which it shares"]
     bounded = {
         "memory": ("total memory is bounded", "bound total memory (each process is)"),
         "cpu": ("processor time is bounded", "bound processor time"),

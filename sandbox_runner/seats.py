@@ -20,6 +20,7 @@ from sqlalchemy import Connection
 from agent.sandbox import SandboxUnavailable, WakeReport
 from sandbox_runner import texts
 from sandbox_runner.backend import RunningSandbox
+from sandbox_runner.disk_watch import Watched
 from sandbox_runner.guest_connection import GuestConnection
 from sandbox_runner.uids import HostUids, take_ownership
 from workspace_store import liveness
@@ -44,6 +45,7 @@ class Awake:
     guest: GuestConnection
     report: WakeReport
     ended: asyncio.Task[str]
+    on_disk: Watched
 
 
 @dataclass

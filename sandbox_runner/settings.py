@@ -25,7 +25,9 @@ class SandboxSettings(Section):
     cpus: PositiveFloat = 1.0
     """Processors that one sandbox may use."""
     disk_mb: PositiveInt = 2048
-    """Size of the largest file that a sandbox may write, in MB."""
+    """Disk space that a principal's workspace and home may take, in MB; what would write more is paused."""
+    disk_files: PositiveInt = 500_000
+    """Files and folders that they may have; what would make more is paused."""
     command_timeout_seconds: PositiveFloat = 120
     """When a command that still runs becomes a background task, in seconds."""
 

@@ -120,5 +120,17 @@ def file_problem(name: str, reason: str) -> str:
     return f"({code(name)} did not come through: {reason}.)"
 
 
+def disk_full(used: int, limit: int, files: int, most_files: int) -> str:
+    what = (
+        f"Your files take {used / 1e6:,.0f} MB of {limit / 1e6:,.0f} MB"
+        if used > limit
+        else f"You have {files:,} files of {most_files:,}"
+    )
+    return (
+        f"{what}, so whatever was running is paused. Delete something (`du -sh ~/* /workspace/* | sort -h` shows what "
+        "is large) and it goes on by itself, or end it with `stop N`."
+    )
+
+
 def no_such_backend(name: str) -> str:
     return f"This release has no backend called {name}, so commands are refused; set sandbox.backend to auto."

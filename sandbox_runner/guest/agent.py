@@ -13,6 +13,7 @@ import stat
 
 from . import limits, processes
 from .framing import Connection
+from .holding import Holding
 from .loop import Loop
 from .operations import OPERATIONS
 from .pressure import PressureWatch
@@ -60,6 +61,7 @@ class Guest:
         self.watch = PressureWatch(loop, process_limit, self._is_active, self._relieve)
         self._notes: list[str] = []
         """Told with the next result of any terminal."""
+        self.holding = Holding()
         self.restored = False
         self.sleeping: list[Task] | None = None
         self._changed = False
@@ -162,7 +164,7 @@ class Guest:
         """A fork bomb shows itself by ever new processes; and what was just forked becomes its program meanwhile."""
         if terminal.current is not call:
             return
-        left = self.tasks.unknown(*self._shells_at_rest())
+        left = self.tasks.unknown(*self.shells_at_rest())
         if not left or (before is not None and (left <= before or rounds == 0)):
             self._settle_held(terminal, call, ended)
         elif self.watch.is_near():
@@ -228,7 +230,19 @@ class Guest:
             result["output"] = without_own_lines(text, call.token, terminal.shell.command_path)
         self.results.settle(call, fit(result))
 
-    def _call_timed_out(self, terminal: Terminal, call: Call) -> None:
+    def set_aside(self, note: str) -> None:
+        """Let what runs in terminals go on as tasks, and tell why."""
+        told = False
+        for terminal in list(self.terminals.values()):
+            call = terminal.current
+            if call is not None and terminal.shell is not None and not terminal.shell.reported:
+                told = True
+                terminal.cancel_timeout()
+                self._call_timed_out(terminal, call, note)
+        if not told and note not in self._notes:
+            self._notes.append(note)
+
+    def _call_timed_out(self, terminal: Terminal, call: Call, why: str = "") -> None:
         """The command goes on as a task, with the shell that it holds; the terminal gets a new one."""
         shell = terminal.detach_shell()
         if shell is None:
@@ -247,7 +261,8 @@ class Guest:
             call.log = task.writer.write
         shell.on_report = lambda _, dump: self.tasks.shell_ended(task, dump.status if dump else -1)
         shell.on_exit = lambda code: self.tasks.shell_ended(task, code)
-        notes = [*terminal.notes, f"still running after {call.timeout_s:g} s: it is background task {task.number} now"]
+        after = f"still running after {call.timeout_s:g} s: it is background task {task.number} now"
+        notes = [*terminal.notes, f"{why} It is background task {task.number}." if why else after]
         terminal.notes = []
         notes += self.publish()
         self._give(terminal, call, "running", None, notes, task.number)
@@ -285,9 +300,9 @@ class Guest:
 
     def look(self) -> list[Task]:
         """Look for tasks nobody announced."""
-        return self.tasks.look(*self._shells_at_rest())
+        return self.tasks.look(*self.shells_at_rest())
 
-    def _shells_at_rest(self) -> tuple[set[int], set[int]]:
+    def shells_at_rest(self) -> tuple[set[int], set[int]]:
         """Shells that run nothing in the foreground, and those that do."""
         idle: set[int] = set()
         busy: set[int] = set()

@@ -142,6 +142,14 @@ def _task(guest: Guest, frame: dict[str, Any]) -> Task:
     return task
 
 
+def _hold(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
+    answer({"processes": guest.holding.hold(guest, string(frame, "note", 4000))})
+
+
+def _release(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
+    answer({"processes": guest.holding.release(guest)})
+
+
 OPERATIONS: dict[str, Callable[[Guest, dict[str, Any], Answer], None]] = {
     "hello": _hello,
     "restore": _restore,
@@ -152,5 +160,7 @@ OPERATIONS: dict[str, Callable[[Guest, dict[str, Any], Answer], None]] = {
     "task_output": _task_output,
     "task_stop": _task_stop,
     "capture": _capture,
+    "hold": _hold,
+    "release": _release,
     "shutdown": _shutdown,
 }

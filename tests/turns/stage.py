@@ -87,7 +87,7 @@ class Stage:
         self.manager: Manager | None = None
 
     @contextlib.asynccontextmanager
-    async def managing(self, idle_seconds: float = 300) -> AsyncIterator[Manager]:
+    async def managing(self, idle_seconds: float = 300, limits: SandboxLimits | None = None) -> AsyncIterator[Manager]:
         """A sandbox manager, as a host has one."""
         (self.folder / "run").mkdir(exist_ok=True)
         backend = BubblewrapBackend(self.folder / "run", host_uids=HostUids.of(self.folder))
@@ -96,7 +96,7 @@ class Stage:
         seating = Seating(
             life.id, self.database, Volumes(self.folder / "volumes"), self.lives, HostUids.of(self.folder)
         )
-        limits = SandboxLimits(command_timeout_seconds=20)
+        limits = limits or SandboxLimits(command_timeout_seconds=20)
         files = SeatFiles(self.blobs)
         manager = Manager(seating, backend, GUEST_FOLDER, limits, idle_seconds, lambda _: None, files)
         server = await listen(manager, self.socket)
