@@ -6,6 +6,7 @@ line alike.
 
 from __future__ import annotations
 
+from sandbox_runner.egress import asking
 from workspace_store.approvals import Hooks
 
-HOOKS: Hooks = {}
+HOOKS: Hooks = {asking.KIND: asking.decided}

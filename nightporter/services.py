@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from agent import engines
+from agent.operator import Operator
 from gateway import service as gateway_service
 from gateway.email.config import EmailConfig
 from gateway.platforms import PlatformSettings
@@ -28,14 +29,17 @@ from router import service as runner_service
 from router.bells import Ringer
 from router.redis import async_redis_client, redis_client
 from sandbox_runner import manager_service
+from sandbox_runner.egress import service as egress_service
+from sandbox_runner.egress import trust
 from workspace_store import schema
 
+EGRESS = Service("egress", "nightporter.services:egress", stop_stage=2)
 SANDBOX_MANAGER = Service("sandbox-manager", "nightporter.services:sandbox_manager", stop_stage=1)
 GATEWAY = Service("gateway", "nightporter.services:gateway", sockets=("http", "smtp"))
 RUNNER = Service("runner", "nightporter.services:runner")
 
-ALL = (SANDBOX_MANAGER, GATEWAY, RUNNER)
-RUNNER_AND_SANDBOXES = (SANDBOX_MANAGER, RUNNER)
+ALL = (EGRESS, SANDBOX_MANAGER, GATEWAY, RUNNER)
+RUNNER_AND_SANDBOXES = (EGRESS, SANDBOX_MANAGER, RUNNER)
 
 PRELOAD = (
     "asyncio",
@@ -64,7 +68,23 @@ def sandbox_manager(context: ServiceContext) -> None:
             database_url=settings.database_url,
             volumes=volumes_folder(settings),
             settings=settings.sandbox,
+            environment=settings.egress.environment(),
             ring=ringer.ring,
+            ready=context.ready,
+        )
+    )
+
+
+def egress(context: ServiceContext) -> None:
+    """Lets out of sandboxes what may go, and writes it down."""
+    settings = context.settings
+    asyncio.run(
+        egress_service.serve(
+            home=settings.home,
+            host=settings.runner.host,
+            database_url=settings.database_url,
+            settings=settings.egress,
+            resumes=settings.engine.model != Operator.name,
             ready=context.ready,
         )
     )
@@ -116,8 +136,12 @@ def runner(context: ServiceContext) -> None:
 
 
 def prepare(settings: Settings) -> None:
-    """Bring the database to the schema of this version; runs in a process of its own before any service."""
+    """Bring the database to the schema of this version, and make what sandboxes are to trust.
+
+    Runs in a process of its own before any service.
+    """
     schema.upgrade(settings.database_url)
+    trust.prepare(settings.home, terminates=settings.egress.terminates, extra=settings.egress.ca_file)
 
 
 def volumes_folder(settings: Settings) -> Path:

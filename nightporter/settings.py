@@ -24,7 +24,8 @@ from identity.settings import AccessSettings, IdentitySettings
 from nightporter import texts
 from nightporter.errors import ConfigurationError
 from router.settings import FilesSettings, RunnerSettings
-from sandbox_runner.settings import EgressSettings, SandboxSettings
+from sandbox_runner.egress.settings import EgressSettings
+from sandbox_runner.settings import SandboxSettings
 from workspace_store.section import Section, url_of
 
 PREFIX = "NIGHTPORTER_"

@@ -50,6 +50,8 @@ class Launch:
     """Whom the sandbox is on the host. Needed when the caller is root; None means the caller itself."""
     egress_socket: Path | None = None
     """Unix socket of the egress proxy; seen inside as ``/run/nightporter/egress.sock``."""
+    trust_bundle: Path | None = None
+    """Certificates to trust in place of the system's; seen inside as ``/run/nightporter/ca-bundle.crt``."""
 
     def __post_init__(self) -> None:
         if not _ID.fullmatch(self.sandbox_id):

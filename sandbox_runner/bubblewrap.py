@@ -195,6 +195,7 @@ class BubblewrapBackend:
                 processes=launch.limits.processes,
                 environment=launch.limits.environment,
                 egress_socket=places.egress,
+                trust_bundle=places.trust,
                 code=code,
             )
         )
@@ -249,6 +250,7 @@ class _Places:
         self.guest = self._place(launch.guest, "guest")
         self.python = self._place(host.python.prefix, "python") if host.python.prefix else ""
         self.egress = self._place(launch.egress_socket, "egress.sock") if launch.egress_socket else None
+        self.trust = self._place(launch.trust_bundle, "ca-bundle.crt") if launch.trust_bundle else None
         self.bwrap = str(host.binary.path)
         for folder in host.binary.folders:
             self._place(folder, f"bubblewrap/{folder.name}")

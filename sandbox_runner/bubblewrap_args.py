@@ -20,6 +20,9 @@ HOME = "/home/porter"
 WORKSPACE = "/workspace"
 GUEST = "/opt/nightporter/guest"
 EGRESS_SOCKET = "/run/nightporter/egress.sock"
+TRUST_BUNDLE = "/run/nightporter/ca-bundle.crt"
+# Where programs look that no variable reaches (GnuTLS, apt).
+SYSTEM_BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
 
 PATH = f"{HOME}/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:{BIN}"
 
@@ -71,6 +74,8 @@ class HostSystem:
     folders: tuple[str, ...]
     """Real top folders to bind: ``/usr``, and ``/bin``, … where they are no links."""
     etc: tuple[str, ...]
+    has_bundle: bool = False
+    """``SYSTEM_BUNDLE`` is a file of its own, so that another can lie over it."""
 
     @classmethod
     def read(cls, root: Path = Path("/")) -> HostSystem:
@@ -88,7 +93,9 @@ class HostSystem:
                 links.append((target, f"/etc/{name}"))
             elif path.exists():
                 etc.append(f"/etc/{name}")
-        return cls(tuple(links), tuple(folders), tuple(etc))
+        bundle = root / SYSTEM_BUNDLE.removeprefix("/")
+        has_bundle = "/etc/ssl/certs" in etc and not bundle.parent.is_symlink() and bundle.is_file()
+        return cls(tuple(links), tuple(folders), tuple(etc), has_bundle and not bundle.is_symlink())
 
 
 @dataclass(frozen=True)
@@ -106,6 +113,7 @@ class Sandbox:
     processes: int
     environment: Mapping[str, str] = field(default_factory=dict)
     egress_socket: str | None = None
+    trust_bundle: str | None = None
     code: str | None = None
     """Python to run in place of the guest agent (the probe's)."""
 
@@ -196,6 +204,10 @@ def _volume(sandbox: Sandbox) -> list[str]:
     args = ["--bind", sandbox.workspace, WORKSPACE, "--bind", sandbox.home, HOME]
     if sandbox.egress_socket is not None:
         args += ["--ro-bind", sandbox.egress_socket, EGRESS_SOCKET]
+    if sandbox.trust_bundle is not None:
+        args += ["--ro-bind", sandbox.trust_bundle, TRUST_BUNDLE]
+        if sandbox.system.has_bundle:
+            args += ["--ro-bind", sandbox.trust_bundle, SYSTEM_BUNDLE]
     return args
 
 

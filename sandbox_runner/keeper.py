@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -30,6 +30,7 @@ from sandbox_runner.published import Snapshot, write_checkpoint
 from sandbox_runner.seat_files import SeatFiles
 from sandbox_runner.seats import Awake, Seat, Seating
 from sandbox_runner.uids import strip_special_bits
+from sandbox_runner.way_out import WayOut
 from workspace_store import journal, principal
 from workspace_store import tenancy as tenancies
 from workspace_store.database import Database, DatabaseUnavailable
@@ -66,6 +67,7 @@ class Keeper:
     idle_seconds: float
     ring: Callable[[UUID], None]
     files: SeatFiles
+    egress: WayOut | None = None
     task_grace: float = TASK_GRACE_SECONDS
     _seats: dict[UUID, Seat] = field(default_factory=dict)
     _locks: WeakValueDictionary[UUID, asyncio.Lock] = field(default_factory=WeakValueDictionary)
@@ -102,13 +104,21 @@ class Keeper:
         """Build a sandbox on the mounted volume and restore process state into it."""
         sandbox_id = f"{seat.principal.hex[:12]}-{uuid4().hex[:8]}"
         launch = Launch(sandbox_id, seat.volume.workspace, seat.volume.home, self.guest, self.limits, seat.host_uid)
-        running = await self.backend.start(launch)
+        if self.egress is not None:
+            socket = self.egress.open(sandbox_id, seat.tenancy, seat.host_uid)
+            launch = replace(launch, egress_socket=socket, trust_bundle=self.egress.trust_bundle)
+        try:
+            running = await self.backend.start(launch)
+        except BaseException:
+            self._close_egress(sandbox_id)
+            raise
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 guest = await GuestConnection.over(running.socket)
                 restored = await guest.restore()
         except BaseException as error:
             await running.stop()
+            self._close_egress(sandbox_id)
             if isinstance(error, TimeoutError):
                 raise SandboxLost(texts.guest_silent()) from error
             raise
@@ -152,8 +162,13 @@ class Keeper:
             self.disk.remove(awake.on_disk)
             await awake.guest.close()
             await awake.running.stop()
+            self._close_egress(awake.report.sandbox_id)
             seat.awake = None
             await asyncio.gather(awake.ended, return_exceptions=True)
+
+    def _close_egress(self, sandbox_id: str) -> None:
+        if self.egress is not None:
+            self.egress.close(sandbox_id)
 
     async def _leave(self, seat: Seat) -> None:
         self._seats.pop(seat.principal, None)

@@ -15,6 +15,7 @@ from agent.sandbox import SandboxLimits, SandboxUnavailable
 from sandbox_runner import backend, guest, texts
 from sandbox_runner.backend import Backend
 from sandbox_runner.bubblewrap import BubblewrapBackend
+from sandbox_runner.egress.control import EgressDoor
 from sandbox_runner.manager import Manager
 from sandbox_runner.manager_server import listen
 from sandbox_runner.no_backend import NoBackend
@@ -36,7 +37,7 @@ SLEEP_SECONDS = 3.5
 STAND_BY_SECONDS = 0.2
 
 
-def limits(settings: SandboxSettings) -> SandboxLimits:
+def limits(settings: SandboxSettings, environment: dict[str, str]) -> SandboxLimits:
     return SandboxLimits(
         memory_mb=settings.memory_mb,
         processes=settings.processes,
@@ -44,6 +45,7 @@ def limits(settings: SandboxSettings) -> SandboxLimits:
         disk_mb=settings.disk_mb,
         disk_files=settings.disk_files,
         command_timeout_seconds=settings.command_timeout_seconds,
+        environment=environment,
     )
 
 
@@ -54,10 +56,11 @@ async def serve(
     database_url: str,
     volumes: Path,
     settings: SandboxSettings,
+    environment: dict[str, str],
     ring: Callable[[UUID], None],
     ready: Callable[[], None],
 ) -> None:
-    """Serve until SIGTERM: then put every sandbox to sleep and end."""
+    """Serve until SIGTERM: then put every sandbox to sleep and end. ``environment``: variables set in sandboxes."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -68,17 +71,20 @@ async def serve(
     life = Life(home / "run" / "lives", ROLE, host)
     database = Database(database_url)
     seating = Seating(life.id, database, Volumes(volumes), home / "run" / "lives", HostUids.of(home))
+    egress = EgressDoor(home, host)
     manager = Manager(
-        seating, await choose_backend(home, host, settings), Path(guest.__file__).parent, limits(settings),
-        settings.idle_seconds, ring, SeatFiles(DirectoryBlobs(home / "blobs")),
+        seating, await choose_backend(home, host, settings), Path(guest.__file__).parent,
+        limits(settings, environment), settings.idle_seconds, ring, SeatFiles(DirectoryBlobs(home / "blobs")), egress,
     )  # fmt: skip
     server = await listen(manager, socket_path(home, host))
-    keeping = asyncio.create_task(manager.keep())
+    keeping = [asyncio.create_task(manager.keep()), asyncio.create_task(egress.keep())]
     ready()
-    await liveness.until(stopping, [keeping])
+    await liveness.until(stopping, keeping)
     server.close()
-    keeping.cancel()
+    keeping[0].cancel()
     await manager.close(SLEEP_SECONDS)
+    keeping[1].cancel()
+    egress.shut()
     life.end()
     post.leave()
     await asyncio.to_thread(database.close)

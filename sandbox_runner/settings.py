@@ -1,12 +1,10 @@
-"""Settings of the sandbox and of what may leave it."""
+"""Settings of the sandbox."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
-
-from workspace_store.section import PositiveFloat, PositiveInt, Secret, Section, SettingsPath
+from workspace_store.section import PositiveFloat, PositiveInt, Section
 
 
 class SandboxSettings(Section):
@@ -30,25 +28,3 @@ class SandboxSettings(Section):
     """Files and folders that they may have; what would make more is paused."""
     command_timeout_seconds: PositiveFloat = 120
     """When a command that still runs becomes a background task, in seconds."""
-
-
-class EgressCredential(Section):
-    """One entry of ``egress.credentials``: a secret that the egress proxy adds outside the sandbox."""
-
-    host: str
-    header: str = "Authorization"
-    value: Secret = ""
-    value_file: SettingsPath = None
-    methods: tuple[str, ...] = ("GET", "HEAD")
-    paths: tuple[str, ...] = ("/",)
-
-
-class EgressSettings(Section):
-    """``[egress]``: what a sandbox may reach."""
-
-    allow: tuple[str, ...] = ()
-    """Hosts that a sandbox may reach without asking."""
-    allow_private: tuple[str, ...] = ()
-    """Hosts that may resolve to private addresses, such as a package mirror of one's own."""
-    credentials: tuple[EgressCredential, ...] = Field(default=(), repr=False)
-    """Secrets that the proxy adds: tables `{host, header, value or value_file, methods, paths}`."""

@@ -92,6 +92,9 @@ _OLDEST = (
     .order_by(inbox.c.seq)
     .limit(1)
 )
+_RUNNING_TURN = (
+    select(inbox.c.turn).where(inbox.c.principal == bindparam("owner"), inbox.c.status == "running").limit(1)
+)
 _START = (
     update(inbox)
     .where(inbox.c.id == bindparam("of"))
@@ -138,6 +141,12 @@ def where_heard(connection: Connection, owner: UUID) -> Row | None:
         if found:
             return Row(**found._mapping)
     return None
+
+
+def running_turn(connection: Connection, owner: UUID) -> UUID | None:
+    """The turn that runs for a principal now, or was cut off in the middle; None: none does."""
+    found: UUID | None = connection.execute(_RUNNING_TURN, {"owner": owner}).scalar()
+    return found
 
 
 def waiting_like(connection: Connection, row: Row) -> list[Row]:

@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 
+from . import relay
 from .agent import Guest
 from .loop import Loop
 from .processes import kill_everything
@@ -63,12 +64,13 @@ def _options(arguments: list[str]) -> dict[str, str]:
 def main(arguments: list[str]) -> int:
     options = _options(arguments)
     _harden()
-    base = {**_BASE_DEFAULTS, **os.environ}
+    loop = Loop()
+    # Before anything else could take its port.
+    base = {**_BASE_DEFAULTS, **(relay.environment() if relay.start(loop) else {}), **os.environ}
     home = base.setdefault("HOME", "/")
     workspace = options.get("--workspace") or ("/workspace" if os.path.isdir("/workspace") else home)
     soft = resource.getrlimit(resource.RLIMIT_NPROC)[0]
     limit = int(options.get("--processes", "0")) or (soft if 0 < soft < 100_000 else 0)
-    loop = Loop()
     Guest(loop, int(options["--fd"]), base, workspace, limit)
     try:
         loop.run()

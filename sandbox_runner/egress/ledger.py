@@ -1,0 +1,251 @@
+"""The proxy's pen: intended before it goes out, settled after, the harmless in batches, and what nobody saw the end of.
+
+Nothing goes out that could not be written first; what has gone out is written even if the sandbox is gone meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
+from uuid import UUID, uuid4
+
+import structlog
+from sqlalchemy import Connection
+
+from sandbox_runner.egress import texts
+from sandbox_runner.egress.answers import Refused
+from workspace_store import effects, inbox, journal
+from workspace_store.database import Database, DatabaseUnavailable, now_us
+from workspace_store.effects import Effect, Settled, Status
+from workspace_store.journal import Event
+from workspace_store.tenancy import StaleTenancy, Tenancy
+
+log = structlog.get_logger()
+
+FLUSH_SECONDS = 1.0
+BATCH = 200
+MOST_WAITING = 20_000
+SETTLE_SECONDS = 5.0
+
+
+def today() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%d")
+
+
+@dataclass
+class Outgoing:
+    """A request or tunnel on its way: what is known of it so far."""
+
+    tenancy: Tenancy
+    host: str
+    port: int
+    method: str
+    path_digest: str
+    digest: hashlib._Hash
+    id: UUID = field(default_factory=uuid4)
+    at: int = field(default_factory=now_us)
+    outcome: int | None = None
+    bytes_out: int = 0
+    bytes_in: int = 0
+    sent: bool = False
+    """Something of it has left."""
+
+    def row(self, proxy: str, status: Status, reason: str = "", turn: UUID | None = None) -> Effect:
+        ended = None if status == "intended" else now_us()
+        return Effect(
+            self.id, self.tenancy.principal, self.tenancy.epoch, turn, proxy, self.host, self.port, self.method,
+            self.path_digest, self.digest.hexdigest(), status, self.at, self.outcome, reason, self.bytes_out,
+            self.bytes_in, ended, status not in ("refused", "uncertain"),
+        )  # fmt: skip
+
+    def settled(self, status: Status, reason: str = "") -> Settled:
+        return Settled(
+            self.id, status, self.outcome, reason, self.bytes_out, self.bytes_in, self.digest.hexdigest(), now_us()
+        )
+
+
+def outgoing(tenancy: Tenancy, host: str, port: int, method: str, target: str) -> Outgoing:
+    """A new one; ``target`` (path and query) is kept by its digest only."""
+    digest = hashlib.sha256(f"{method} {host}:{port} {target}\n".encode())
+    return Outgoing(tenancy, host, port, method, hashlib.sha256(target.encode()).hexdigest(), digest)
+
+
+class Ledger:
+    """``proxy`` is this process's id, ``egress-HOST-…``; ``of_host`` what those of the same host begin with."""
+
+    def __init__(self, database: Database, proxy: str, of_host: str) -> None:
+        self._database = database
+        self.proxy = proxy
+        self._of_host = of_host
+        self._waiting: list[tuple[Tenancy, Effect]] = []
+        self._ended: list[tuple[Tenancy, Settled, Outgoing]] = []
+        self._used: dict[tuple[UUID, str], list[int]] = defaultdict(lambda: [0, 0])
+        self._turns: dict[UUID, UUID | None] = {}
+
+    # Before and after what may change something
+
+    async def intend(self, going: Outgoing) -> None:
+        """Write it down before it goes out. Raises Refused, so that it does not, where that cannot be done."""
+
+        def transaction(connection: Connection) -> UUID | None:
+            turn = inbox.running_turn(connection, going.tenancy.principal)
+            body = {
+                "effect": going.id.hex, "host": going.host, "port": going.port, "method": going.method,
+                "path_digest": going.path_digest,
+            }  # fmt: skip
+            owner = going.tenancy.principal
+            journal.append(connection, owner, [Event("effect.intended", body)], under=going.tenancy, turn=turn)
+            effects.write(connection, [going.row(self.proxy, "intended", turn=turn)])
+            return turn
+
+        try:
+            self._turns[going.id] = await self._database.write(transaction)
+        except StaleTenancy:
+            raise Refused(403, "stale_sandbox", texts.stale(), texts.HOW_AGAIN, going.host, going.port) from None
+        except DatabaseUnavailable:
+            reason = texts.cannot_record()
+            raise Refused(503, "not_recorded", reason, texts.HOW_AGAIN, going.host, going.port) from None
+
+    async def settle(self, going: Outgoing, status: Status, reason: str = "") -> None:
+        """Say how it ended; kept until the database takes it, and waited for a little."""
+        self._ended.append((going.tenancy, going.settled(status, reason), going))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SETTLE_SECONDS):
+                await asyncio.shield(self._write_ended())
+
+    async def _write_ended(self) -> None:
+        ended, self._ended = self._ended, []
+        for number, (tenancy, how, going) in enumerate(ended):
+            try:
+                await self._write(tenancy, partial(self._settled, tenancy=tenancy, how=how, going=going))
+            except DatabaseUnavailable as error:
+                log.warning("could not settle an effect; trying again", reason=str(error))
+                self._ended[:0] = ended[number:]
+                return
+            self._turns.pop(how.id, None)
+
+    def _settled(self, connection: Connection, under: Tenancy | None, tenancy: Tenancy, how: Settled,
+                 going: Outgoing) -> None:  # fmt: skip
+        if not effects.settle(connection, how):
+            return
+        body = {
+            "effect": how.id.hex, "host": going.host, "port": going.port, "method": going.method,
+            "status": how.status, "outcome": how.outcome, "reason": how.reason, "bytes_out": how.bytes_out,
+            "bytes_in": how.bytes_in, "request_digest": how.request_digest,
+        }  # fmt: skip
+        turn = self._turns.get(how.id)
+        journal.append(connection, tenancy.principal, [Event("effect.settled", body)], under=under, turn=turn)
+
+    async def _write(self, tenancy: Tenancy, transaction: Callable[..., None]) -> None:
+        """What has happened is written though the tenancy has gone: then as an event that carries no epoch."""
+        try:
+            await self._database.write(lambda connection: transaction(connection, tenancy))
+        except StaleTenancy:
+            await self._database.write(lambda connection: transaction(connection, None))
+
+    # What only asks, and what was refused
+
+    def note(self, going: Outgoing, reason: str = "") -> None:
+        """A request that changes nothing, to be written with the next batch."""
+        if len(self._waiting) < MOST_WAITING:
+            self._waiting.append((going.tenancy, going.row(self.proxy, "settled", reason)))
+
+    async def refuse(self, going: Outgoing, reason: str) -> None:
+        """Written at once, so that it is there when the command that asked has ended."""
+        self._waiting.append((going.tenancy, going.row(self.proxy, "refused", reason)))
+        await self._write_batches()
+
+    def use(self, principal: UUID, requests: int, count: int) -> None:
+        used = self._used[principal, today()]
+        used[0] += requests
+        used[1] += count
+
+    async def keep(self) -> None:
+        """Write batches until cancelled."""
+        while True:
+            await asyncio.sleep(FLUSH_SECONDS)
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Write everything that waits."""
+        try:
+            await self._write_ended()
+            await self._write_batches()
+            await self._write_use()
+        except DatabaseUnavailable as error:
+            log.warning("could not write the effect ledger; trying again", reason=str(error))
+        except Exception:
+            log.exception("could not write the effect ledger")
+
+    async def _write_batches(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        batches: dict[Tenancy, list[Effect]] = defaultdict(list)
+        for tenancy, row in waiting:
+            batches[tenancy].append(row)
+        for tenancy, rows in batches.items():
+            for start in range(0, len(rows), BATCH):
+                batch = rows[start : start + BATCH]
+                try:
+                    await self._write(tenancy, partial(self._recorded, owner=tenancy.principal, rows=batch))
+                except DatabaseUnavailable:
+                    self._waiting += [(tenancy, row) for row in rows[start:]]
+                    raise
+
+    @staticmethod
+    def _recorded(connection: Connection, under: Tenancy | None, owner: UUID, rows: Sequence[Effect]) -> None:
+        turn = inbox.running_turn(connection, owner)
+        effects.write(connection, [replace(row, turn=turn) for row in rows])
+        hosts = sorted({f"{row.status} {row.host}:{row.port}" for row in rows})[:20]
+        digest = hashlib.sha256("".join(f"{row.id.hex}{row.request_digest}" for row in rows).encode()).hexdigest()
+        body = {"count": len(rows), "hosts": hosts, "digest": digest}
+        journal.append(connection, owner, [Event("effect.recorded", body)], under=under, turn=turn)
+
+    async def _write_use(self) -> None:
+        used = {key: tuple(value) for key, value in self._used.items() if any(value)}
+        if not used:
+            return
+
+        def transaction(connection: Connection) -> None:
+            for (owner, day), (requests, count) in used.items():
+                effects.use(connection, owner, day, requests, count)
+
+        await self._database.write(transaction)
+        for key, (requests, count) in used.items():
+            self._used[key][0] -= requests
+            self._used[key][1] -= count
+        for key in [key for key, value in self._used.items() if not any(value) and key[1] != today()]:
+            del self._used[key]
+
+    # What nobody saw the end of
+
+    async def give_up_left_over(self) -> int:
+        """Effects that a proxy of this host left when it died: uncertain from now on; how many."""
+        find = partial(effects.unfinished, but_of=self.proxy, proxies=self._of_host)
+        return await self._give_up(await self._database.read(find))
+
+    async def give_up_before(self, tenancy: Tenancy) -> int:
+        """The same for effects of the principal's earlier sandboxes, wherever they were."""
+        find = partial(effects.unfinished_before, owner=tenancy.principal, epoch=tenancy.epoch)
+        return await self._give_up(await self._database.read(find))
+
+    async def _give_up(self, left: Sequence[Effect]) -> int:
+        for row in left:
+            await self._database.write(partial(_uncertain, row=row))
+        return len(left)
+
+
+def _uncertain(connection: Connection, row: Effect) -> None:
+    reason = texts.cut_off()
+    how = Settled(row.id, "uncertain", None, reason, row.bytes_out, row.bytes_in, row.request_digest, now_us())
+    if effects.settle(connection, how):
+        body = {
+            "effect": row.id.hex, "host": row.host, "port": row.port, "method": row.method, "status": "uncertain",
+            "outcome": None, "reason": reason, "request_digest": row.request_digest,
+        }  # fmt: skip
+        journal.append(connection, row.principal, [Event("effect.settled", body)], under=None, turn=row.turn)
