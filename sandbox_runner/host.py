@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -21,10 +22,13 @@ from agent.sandbox import (
     WakeReport,
 )
 from sandbox_runner import texts
+from sandbox_runner.egress import texts as egress_texts
 from sandbox_runner.published import Snapshot
 from sandbox_runner.sandboxes import LentSandbox, Look
+from workspace_store import effects
 from workspace_store.attachments import FileLimits
 from workspace_store.database import Database
+from workspace_store.effects import Effect
 from workspace_store.journal import Event
 
 T = TypeVar("T")
@@ -175,8 +179,14 @@ class TurnSandbox:
         return await self._lent.place_files(files)
 
     async def what_changed(self) -> str:
-        """What is known of a tool that was cut off: the files changed since the last checkpoint."""
+        """What is known of a tool that was cut off: files changed since the last checkpoint, and what went out."""
+        outside = egress_texts.so_far(await self._database.read(partial(effects.of_turn, turn=self.turn)))
         try:
-            return texts.files_changed(*await self._lent.changed_files())
+            files = texts.files_changed(*await self._lent.changed_files())
         except SandboxError as error:
-            return f"What changed could not be read ({error})."
+            files = f"What changed could not be read ({error})."
+        return f"{files} {outside}".strip()
+
+    async def untold_effects(self) -> list[Effect]:
+        """What egress refused, and requests whose end nobody saw, that no result has told of yet."""
+        return await self._database.read(partial(effects.untold, owner=self.principal))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -20,15 +21,16 @@ from agent import context
 from agent import texts as agent_texts
 from agent.engine import Engine, EngineError, Step, ToolCall
 from agent.sandbox import SandboxError, SandboxLost
-from agent.tools import TOOLS, Tool, ToolResult, Write
+from agent.tools import TOOLS, Tool, ToolResult
 from agent.trajectory import Said, fit, preview
 from sandbox_runner import receiving, resume, texts
+from sandbox_runner.egress import texts as egress_texts
 from sandbox_runner.host import TurnSandbox
 from sandbox_runner.progress import TurnProgress
 from sandbox_runner.published import Snapshot, write_checkpoint
 from sandbox_runner.receiving import Received
 from sandbox_runner.sandboxes import ManagerAway, Sandboxes
-from workspace_store import checkpoints, drafts, inbox, journal, outbox, principal
+from workspace_store import checkpoints, drafts, effects, inbox, journal, outbox, principal
 from workspace_store.attachments import FileLimits
 from workspace_store.blobs import Blobs
 from workspace_store.database import Database, DatabaseUnavailable
@@ -269,13 +271,18 @@ class TurnRunner:
         turn.touched = turn.touched or result.touched
         blob = await self._keep_whole(turn, result)
         notes = sandbox.unsaid_notes()
-        text = "\n\n".join(filter(None, [preview(result.text, blob), texts.woken(notes)]))
+        outside = await sandbox.untold_effects() if result.touched else []
+        told = "\n".join(map(egress_texts.note, outside))
+        text = "\n\n".join(filter(None, [preview(result.text, blob), texts.woken(notes), told]))
         body = {
             "call": call.id, "name": call.name, "text": text, "blob": blob, "touched": result.touched,
             "live": sandbox.live_id if result.touched else None, **result.data,
         }  # fmt: skip
         events = [*sandbox.unsaid_events(), Event("tool.returned", body), *(write.event for write in result.writes)]
-        await self._append(turn, events, result.writes, take=self.engine.takes_messages)
+        writes = [write.apply for write in result.writes]
+        if outside:
+            writes.append(partial(effects.tell, identifiers=[effect.id for effect in outside]))
+        await self._append(turn, events, writes, take=self.engine.takes_messages)
         sandbox.take_to_send(body)
         return Said("tool", text, call=call.id, name=call.name)
 
@@ -286,7 +293,12 @@ class TurnRunner:
         return await asyncio.to_thread(self.blobs.put, turn.principal, data)
 
     async def _append(
-        self, turn: Turn, events: list[Event], writes: tuple[Write, ...] = (), *, take: bool = False
+        self,
+        turn: Turn,
+        events: list[Event],
+        writes: Sequence[Callable[[Connection], object]] = (),
+        *,
+        take: bool = False,
     ) -> None:
         given = [*turn.pending, *events]
         if not given:
@@ -295,7 +307,7 @@ class TurnRunner:
         def transaction(connection: Connection) -> tuple[list[Row], bool]:
             journal.append(connection, turn.principal, given, under=turn.lease, turn=turn.id)
             for write in writes:
-                write.apply(connection)
+                write(connection)
             stopped = _stop_asked(connection, turn)
             return self._take_arrivals(connection, turn) if take and not stopped else [], stopped
 

@@ -11,6 +11,9 @@ from sqlmodel import Field, SQLModel
 
 from workspace_store.database import database_now_us, table
 
+WEB = 0
+"""In place of a port: 80 and 443, which people mean by a host."""
+
 
 class EgressGrant(SQLModel, table=True):
     """``until`` None: always. ``allowed`` False: a refusal that holds until then, so that nobody is asked again."""

@@ -133,6 +133,18 @@ def journal_verify(principal: Whose = "", json: Json = False) -> int:
     return inspecting.journal_verify(principal, as_json=json)
 
 
+@journal.command("egress")
+def journal_egress(
+    principal: Whose = "owner",
+    limit: Annotated[int, typer.Option(min=1, help="At most so many, the newest.")] = 50,
+    json: Json = False,
+) -> int:
+    """Show what a principal's sandboxes reached outside, or were refused, oldest first."""
+    from nightporter.cli import inspecting
+
+    return inspecting.journal_egress(principal, limit, as_json=json)
+
+
 @workspace.command("ls")
 def workspace_ls(
     principal: Whose = "owner",

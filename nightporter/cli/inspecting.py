@@ -33,6 +33,11 @@ def journal_verify(principal: str, *, as_json: bool) -> int:
     return FAILED if faults else 0
 
 
+def journal_egress(principal: str, limit: int, *, as_json: bool) -> int:
+    """Print the effect ledger, oldest first; with ``--json`` an object a line."""
+    return _print(wiring.effects(load(), principal, limit), _effect, as_json=as_json)
+
+
 def workspace_ls(path: str, principal: str, *, as_json: bool) -> int:
     """Print a folder of a volume; with ``--json`` an object a line."""
     return _print(wiring.volume_entries(load(), principal, path), _entry, as_json=as_json)
@@ -58,6 +63,14 @@ def _event(row: Row) -> str:
     body = json.dumps(row["body"], ensure_ascii=False, default=str) if row["body"] is not None else "(forgotten)"
     shown = body if len(body) <= _BODY_WIDTH else f"{body[:_BODY_WIDTH]}…"
     return f"{row['seq']:>6}  {_time(row['at'])}  {row['kind']:<22} {shown}"
+
+
+def _effect(row: Row) -> str:
+    outcome = row["outcome"] or "-"
+    bytes_carried = f"{row['bytes_out']:>9} out {row['bytes_in']:>11} in"
+    reason = f"  {row['reason']}" if row["reason"] else ""
+    place = f"{row['host']}:{row['port']}"
+    return f"{_time(row['at'])}  {row['method']:<8} {place:<40} {row['status']:<9} {outcome:>4} {bytes_carried}{reason}"
 
 
 def _entry(row: Row) -> str:

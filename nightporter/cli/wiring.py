@@ -32,6 +32,21 @@ def journal_events(settings: Settings, principal: str, after: int, limit: int) -
     ]  # fmt: skip
 
 
+def effects(settings: Settings, principal: str, limit: int) -> list[dict[str, Any]]:
+    """The newest effects of a principal, oldest first. Times in Unix seconds; digests are hex SHA-256."""
+    ledger = importlib.import_module("workspace_store.effects")
+    found = _read(settings, lambda connection, owner: ledger.recent(connection, owner, limit), principal)
+    return [
+        {
+            "id": row.id, "at": row.at / 1e6, "settled_at": row.settled_at and row.settled_at / 1e6,
+            "method": row.method, "host": row.host, "port": row.port, "status": row.status, "outcome": row.outcome,
+            "bytes_out": row.bytes_out, "bytes_in": row.bytes_in, "reason": row.reason, "turn": row.turn,
+            "epoch": row.sandbox_epoch, "path_digest": row.path_digest, "request_digest": row.request_digest,
+        }
+        for row in reversed(found)
+    ]  # fmt: skip
+
+
 def verify_journal(settings: Settings, principal: str) -> tuple[int, list[str]]:
     """Events checked, and a sentence for each fault; of all principals when ``principal`` is empty."""
     journal = importlib.import_module("workspace_store.journal")

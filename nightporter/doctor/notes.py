@@ -51,13 +51,22 @@ def notes(settings: Settings) -> Iterator[Finding]:
             "The built-in operator runs commands and remembers; engines for models come later.",
             "",
         )
+    yield _egress(settings)
     yield from _not_used_yet(settings)
+
+
+def _egress(settings: Settings) -> Finding:
+    """What sandboxes may reach; every credential's secret stays unsaid."""
+    egress = settings.egress
+    hosts = [*egress.allow, *(f"{entry.host} (with a credential)" for entry in egress.credentials)]
+    said = f"Sandboxes may reach {', '.join(hosts)}; " if hosts else "Sandboxes reach nothing outside by themselves; "
+    private = f" {', '.join(egress.allow_private)} may be private." if egress.allow_private else ""
+    return Finding("egress", "ok", f"{said}any other host is asked for in chat.{private}", "")
 
 
 NOT_USED_YET = {
     "sandbox": ("max_awake_seconds",),
     "engine": ("base_url", "api_key", "fallbacks", "context_window", "daily_budget_usd"),
-    "egress": ("allow", "allow_private", "credentials"),
     "identity": ("trusted_slack_teams",),
     "email": ("imap_url",),
 }

@@ -10,7 +10,7 @@ import re
 
 from sqlalchemy import Connection
 
-from router.commands import approving, looking
+from router.commands import approving, looking, outside
 from router.commands.command import Answer, Asked, Command, Said
 
 COMMAND = re.compile(r"\s*[/!](?P<name>[a-z]+)(?:@\S+)?(?:\s+(?P<rest>.*))?\s*", re.DOTALL | re.IGNORECASE)
@@ -35,4 +35,5 @@ COMMANDS = {
     "help": Command("lists these commands", _help, for_rooms=True),
     **looking.COMMANDS,
     **approving.COMMANDS,
+    **outside.COMMANDS,
 }

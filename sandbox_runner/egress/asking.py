@@ -14,6 +14,7 @@ import structlog
 from sqlalchemy import Connection
 
 from sandbox_runner.egress import texts
+from sandbox_runner.egress.policy import granted_port
 from workspace_store import approvals, egress_grants, inbox, principal
 from workspace_store.approvals import ALWAYS, DENY, Approval, Choice, Decider
 from workspace_store.database import Database, DatabaseUnavailable
@@ -49,7 +50,7 @@ class Asker:
             return None
 
     def _ask(self, connection: Connection, tenancy: Tenancy, host: str, port: int) -> str | None:
-        owner, request = tenancy.principal, {"host": host, "port": port}
+        owner, request = tenancy.principal, {"host": host, "port": granted_port(port)}
         open_now = [each for each in approvals.waiting(connection, owner) if each.kind == KIND]
         for each in open_now:
             if each.principal == owner and each.request == request:
@@ -60,7 +61,7 @@ class Asker:
         turn = inbox.running_turn(connection, owner)
         made = approvals.request(
             connection,
-            key=f"egress:{owner.hex}:{host}:{port}:{uuid4().hex}",
+            key=f"egress:{owner.hex}:{uuid4().hex}",
             kind=KIND,
             principal=owner,
             at=place,

@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 from sandbox_runner.egress import naming, rules, texts
 from sandbox_runner.egress.answers import Refused
 from sandbox_runner.egress.credentials import Keyring
-from sandbox_runner.egress.rules import ALL, SAFE_METHODS, Allowed, Rule
+from sandbox_runner.egress.rules import ALL, SAFE_METHODS, WEB_PORTS, Allowed, Rule
 from workspace_store import egress_grants, inbox, principal
 from workspace_store import tenancy as tenancies
 from workspace_store.database import Database, DatabaseUnavailable
@@ -85,13 +85,18 @@ class Policy:
             current = _is_current(connection, tenancy)
             if known or not current:
                 return Standing(current, None, False)
-            grant = egress_grants.find(connection, tenancy.principal, host, port)
+            grant = egress_grants.find(connection, tenancy.principal, host, granted_port(port))
             return Standing(current, grant, grant is None and is_named(connection, tenancy, host, port))
 
         try:
             return await self.database.read(read)
         except DatabaseUnavailable:
             raise Refused(503, "not_recorded", texts.cannot_record(), texts.HOW_AGAIN, host, port) from None
+
+
+def granted_port(port: int) -> int:
+    """What people allow: a host with its web ports, or one other port of it."""
+    return egress_grants.WEB if port in WEB_PORTS else port
 
 
 def _is_current(connection: Connection, tenancy: Tenancy) -> bool:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
 from sandbox_runner.egress.names import authority
+from workspace_store.effects import Effect
+from workspace_store.egress_grants import Grant
+
+
+def place(host: str, port: int) -> str:
+    """A host, with its port unless that goes without saying."""
+    return host if port in (0, 80, 443) else authority(host, port)
 
 
 def not_allowed(host: str, port: int) -> str:
-    return f"{authority(host, port)} is not on the list of hosts that this sandbox may reach"
+    return f"{place(host, port)} is not on the list of hosts that this sandbox may reach"
 
 
 def method_not_allowed(method: str, host: str) -> str:
@@ -66,8 +76,7 @@ def other_host(host: str, named: str) -> str:
 
 
 def how_to_allow(host: str, port: int, approval: str | None) -> str:
-    entry = host if port in (80, 443) else authority(host, port)
-    by_settings = f"an administrator adds {entry!r} to egress.allow"
+    by_settings = f"an administrator adds {place(host, port)!r} to egress.allow"
     if approval is None:
         return f"Ask the person to allow it, or {by_settings}."
     return f"The person has been asked (approval {approval}): try again once it is approved; or {by_settings}."
@@ -91,12 +100,69 @@ def no_answer(why: str) -> str:
 
 def question(host: str, port: int) -> str:
     """Completes "May I …?"."""
-    return f"let your sandbox reach `{authority(host, port)}`"
+    return f"let your sandbox reach `{place(host, port)}`"
 
 
 def now_allowed(host: str, port: int) -> str:
-    return f"Your sandbox may reach {authority(host, port)} from now on; run the command again."
+    return f"Your sandbox may reach {place(host, port)} from now on; run the command again."
 
 
 def now_refused(host: str) -> str:
     return f"Your sandbox is refused {host} for an hour without asking again."
+
+
+def note(effect: Effect) -> str:
+    """What a command's result says of a request that was refused, or whose end nobody saw."""
+    where = place(effect.host, effect.port)
+    if effect.status == "refused":
+        return f"(Egress refused {where}: {effect.reason}.)"
+    return f"(Egress: nobody saw how {what(effect)} ended, so it may have been done: {effect.reason}.)"
+
+
+def what(effect: Effect) -> str:
+    where = place(effect.host, effect.port)
+    return f"a connection to {where}" if effect.method == "CONNECT" else f"{effect.method} to {where}"
+
+
+def so_far(effects: Sequence[Effect]) -> str:
+    """What is known of the outside after a tool was cut off; empty: nothing went out."""
+    lines = [_line(effect) for effect in effects if effect.method not in ("GET", "HEAD", "OPTIONS")]
+    if not lines:
+        return ""
+    shown = "; ".join(lines[:10])
+    more = f"; and {len(lines) - 10} more" if len(lines) > 10 else ""
+    return f"This turn has reached outside: {shown}{more}."
+
+
+def _line(effect: Effect) -> str:
+    if effect.status == "settled":
+        answer = f"answered with {effect.outcome}" if effect.outcome else f"{effect.bytes_out} bytes sent"
+        return f"{what(effect)} ({answer})"
+    return f"{what(effect)} ({effect.status})"
+
+
+def listed(effect: Effect) -> str:
+    """A line of ``/egress``."""
+    at = datetime.fromtimestamp(effect.at / 1e6, UTC)
+    outcome = f" → {effect.outcome}" if effect.outcome else ""
+    reason = f": {effect.reason}" if effect.reason else ""
+    return (
+        f"- {at:%m-%d %H:%M:%S} `{effect.method} {authority(effect.host, effect.port)}` {effect.status}{outcome}, "
+        f"{effect.bytes_out} bytes out, {effect.bytes_in} in{reason}"
+    )
+
+
+def granted(grant: Grant) -> str:
+    until = (
+        "always" if grant.until is None else f"until {datetime.fromtimestamp(grant.until / 1e6, UTC):%m-%d %H:%M} UTC"
+    )
+    return f"- `{place(grant.host, grant.port)}` {'allowed' if grant.allowed else 'refused'} {until}"
+
+
+NOTHING_YET = "Your sandbox has reached nothing outside yet."
+NO_SUCH_GRANT = "Nothing was said about that host; `/egress` lists what was."
+HOW_TO_REVOKE = "`/egress revoke HOST` takes an answer about a host back."
+
+
+def revoked(host: str) -> str:
+    return f"Taken back: {host}. Your sandbox has to ask for it again."

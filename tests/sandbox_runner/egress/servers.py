@@ -25,6 +25,9 @@ def plain(body: bytes = b"hello from outside\n", *headers: bytes, status: bytes 
     return b"\r\n".join(lines) + b"\r\n\r\n" + body
 
 
+HELLO = plain()
+
+
 @dataclass
 class Seen:
     """A request as it arrived. ``body``: of its Content-Length or its chunks, still framed."""
@@ -73,7 +76,7 @@ class Server:
 
 @contextlib.asynccontextmanager
 async def server(
-    answer: Answer | bytes = plain(), *, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1"
+    answer: Answer | bytes = HELLO, *, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1"
 ) -> AsyncIterator[Server]:
     """A server that gives ``answer`` to every request."""
     made = Server(host, 0, (lambda _: answer) if isinstance(answer, bytes) else answer)

@@ -9,9 +9,10 @@ from tests.sandbox_runner.egress.yard import yard
 
 
 async def test_an_allowed_host_is_reached_and_the_request_is_recorded(tmp_path: Path, sqlite_url: str) -> None:
-    async with server() as outside, yard(
-        tmp_path, sqlite_url, allow=[outside.authority], allow_private=["127.0.0.1"]
-    ) as made:
+    async with (
+        server() as outside,
+        yard(tmp_path, sqlite_url, allow=[outside.authority], allow_private=["127.0.0.1"]) as made,
+    ):
         answer = await made.get(f"http://{outside.authority}/a?b=c")
         assert (answer.status, answer.body) == (200, b"hello from outside\n")
         assert outside.seen[0].first == "GET /a?b=c HTTP/1.1"

@@ -279,5 +279,3 @@ async def yard(folder: Path, url: str, **settings: Any) -> AsyncIterator[Yard]:
         listening.close()
         await made.ledger.flush()
         made.database.close()
-
-
