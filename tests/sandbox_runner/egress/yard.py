@@ -186,6 +186,15 @@ class Yard:
         found = await self.database.read(lambda c: effects.recent(c, self.owner, 100))
         return found[::-1]
 
+    async def settled(self) -> list[Effect]:
+        """The effects, once none of them is under way; there must be one."""
+        async with asyncio.timeout(20):
+            while True:
+                found = await self.effects()
+                if found and all(effect.status != "intended" for effect in found):
+                    return found
+                await asyncio.sleep(0.01)
+
     async def events(self, *kinds: str) -> list[journal.Recorded]:
         await self.ledger.flush()
         found = await self.database.read(lambda c: journal.read(c, self.owner))
