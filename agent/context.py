@@ -86,9 +86,18 @@ def folding_due(connection: Connection, owner: UUID) -> bool:
 
 def fold_old_turns(connection: Connection, owner: UUID) -> list[tuple[int, str]]:
     """Fold the turns before the last ``VERBATIM_TURNS`` and make them findable; (seq, record) of each."""
-    records = checkpoints.newest_turns(connection, owner, VERBATIM_TURNS + 4 * FOLD_BATCH, folded=False)
+    return _fold(connection, owner, VERBATIM_TURNS)
+
+
+def fold_all_turns(connection: Connection, owner: UUID) -> list[tuple[int, str]]:
+    """Fold a batch of what is left, the last turns too, for an owner who will have no more; nothing: all is folded."""
+    return _fold(connection, owner, 0)
+
+
+def _fold(connection: Connection, owner: UUID, verbatim: int) -> list[tuple[int, str]]:
+    records = checkpoints.newest_turns(connection, owner, verbatim + 4 * FOLD_BATCH, folded=False)
     folded = []
-    for record in records[:-VERBATIM_TURNS]:
+    for record in records[: max(0, len(records) - verbatim)]:
         turn = [Said.from_json(item) for item in record.messages]
         text = fold(turn)
         checkpoints.fold(connection, owner, record.seq, text)

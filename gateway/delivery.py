@@ -20,6 +20,7 @@ from sqlalchemy import Connection
 
 from gateway.channel import Channel, Outcome, Refused, Sent, Uncertain
 from gateway.drafts import Drafts
+from identity import codes
 from workspace_store import journal, liveness, outbox
 from workspace_store.database import Database, DatabaseUnavailable, database_now_us
 from workspace_store.journal import Event
@@ -156,6 +157,10 @@ class Delivery:
         if isinstance(outcome, Sent):
             repeated = outcome.repeated
             if outbox.sent(connection, reply.id, self.claimer, outcome.external_id, repeated=repeated):
+                if reply.content.get("secret") and reply.channel not in self.instant:
+                    # Its reader has the code now; nobody else is to find it here.
+                    kept = {"text": codes.masked(str(reply.content["text"])), "reply": {}}
+                    outbox.replace_content(connection, reply.id, kept)
                 body = {"reply": reply.id.hex, "channel": reply.channel, "possibly_repeated": repeated}
                 journal.append(connection, reply.principal, [Event("reply.delivered", body)], under=None)
         elif isinstance(outcome, Refused) or reply.attempts + 1 >= MAX_ATTEMPTS:

@@ -18,6 +18,7 @@ from gateway.conversations import StoredConversations
 from gateway.progress import OutboxProgress
 from gateway.reading import OneReader
 from gateway.settings import SlackSettings, TelegramSettings
+from router.doors import Doors
 from router.envelope import Envelope
 from router.inbox import Accepted
 from workspace_store.blobs import DirectoryBlobs
@@ -72,6 +73,7 @@ def configured(
     claimer: str,
     lives: Path,
     blobs: DirectoryBlobs,
+    doors: Doors,
 ) -> list[Platform]:
     """The platforms whose tokens are set."""
     progress = OutboxProgress(database, claimer)
@@ -93,5 +95,5 @@ def configured(
         telegram = TelegramConfig(bot.token, bot.api_url, bot.webhook_url, bot.webhook_secret, bot.business)
         aside, stored = KeepAside(blobs, "telegram"), StoredConversations(database, "telegram")
         reading = OneReader(database, lives, claimer)
-        found.append(TelegramChannel(telegram, accept, progress, drop, aside, stored, reading))
+        found.append(TelegramChannel(telegram, accept, progress, drop, aside, stored, reading, doors))
     return found

@@ -36,6 +36,7 @@ from identity.access import Access
 from identity.limits import Limits
 from router.actions import Woken
 from router.bells import Ringer, news
+from router.doors import Doors
 from router.inbox import Accepted, Inbox
 from router.settings import FilesSettings
 from workspace_store import liveness
@@ -107,13 +108,14 @@ async def serve(
             ringer.ring(woken.principal)
 
     blobs = DirectoryBlobs(home / "blobs")
-    inbox = Inbox(database, access, ring, hooks, limits, blobs, files.limits)
+    doors = Doors(email=email.address)
+    inbox = Inbox(database, access, ring, hooks, limits, blobs, files.limits, doors)
     mail = _email(email, inbox, home)
     channels[mail.name] = mail
     mail_server = EmailServer(email, mail.received, token=token)
     if smtp is not None:
         await mail_server.start(smtp)
-    outside = configured(platforms, inbox.accept, database, life.id, lives, blobs)
+    outside = configured(platforms, inbox.accept, database, life.id, lives, blobs, doors)
     for platform in outside:
         await platform.start()
         channels[platform.name] = platform

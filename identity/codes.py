@@ -33,6 +33,16 @@ def typed(text: str) -> str:
     return code if _CODE.fullmatch(code) else ""
 
 
+_C = f"[{ALPHABET}ILO]"
+# Written with hyphens, or in one piece with a digit in it, unlike the words of any language.
+_SHOWN = re.compile(rf"(?i)(?<![0-9a-z])(?:{_C}{{4}}-{_C}{{4}}-{_C}{{4}}|(?=[a-z]*[0-9]){_C}{{12}})(?![0-9a-z])")
+
+
+def masked(text: str) -> str:
+    """A text without the linking codes in it, for what is kept."""
+    return _SHOWN.sub("…", text)
+
+
 def digest(code: str) -> str:
     """What is stored of a code."""
     return hashlib.sha256(f"nightporter link code {code}".encode()).hexdigest()

@@ -145,7 +145,7 @@ def say(connection: Connection, claim: Claim, user: User | None, typed: str, pla
     found = _look_up(connection, claim, typed)
     if isinstance(found, Refused):
         return found
-    if user is not None and user.id == _root(connection, found.maker):
+    if user is not None and user.id == root(connection, found.maker):
         return Refused("own")
     if found.other is not None:
         return Heard(found, "other") if _same(found.other, claim) else _count_wrong(connection, claim)
@@ -188,13 +188,19 @@ def side_of(connection: Connection, link: Link, claim: Claim, user: User | None)
     """Which side of a code somebody is."""
     if link.other is not None and _same(link.other, claim):
         return "other"
-    return "maker" if user is not None and user.id == _root(connection, link.maker) else None
+    return "maker" if user is not None and user.id == root(connection, link.maker) else None
+
+
+def void(connection: Connection, typed: str) -> None:
+    """Make a code worthless that others may have read."""
+    stands = (link_code.c.digest == codes.digest(codes.typed(typed)), link_code.c.used_at.is_(None))
+    connection.execute(delete(link_code).where(*stands))
 
 
 def join(connection: Connection, link: Link) -> Joined:
     """Make one of both sides of a code that both have confirmed. Raises MergeRefused."""
     assert link.other is not None
-    maker = users.get(connection, _root(connection, link.maker))
+    maker = users.get(connection, root(connection, link.maker))
     other = users.by_identity(connection, link.other)
     assert maker is not None
     if other is None:
@@ -259,6 +265,22 @@ def undoable(connection: Connection, user: UUID) -> list[Known]:
     return found
 
 
+def unlink(connection: Connection, user: User, known: Known) -> bool:
+    """Take one of ``undoable`` away from its user; False: a turn runs, try again. Raises MergeRefused."""
+    if known.user is not None and known.user != user.id:
+        child = known.user
+        # The merge to undo is the one right below this user, whatever was merged into that one before.
+        while (up := merging.parent(connection, child)) not in (None, user.id):
+            child = up
+        return merging.undo(connection, child, user.id) is not None
+    if len(users.identities(connection, user.id)) < 2:
+        raise merging.MergeRefused("it is the only way you have to reach me")
+    users.remove_identity(connection, known)
+    users.record(connection, user.id, user.id, "identity.unlinked", {"identity": known.name})
+    journal.append(connection, user.id, [Event("identity.unlinked", {"identity": known.name})], under=None)
+    return True
+
+
 def _look_up(connection: Connection, claim: Claim, typed: str) -> Link | Refused:
     """A code that stands. The same is done and said whatever is wrong with it, so that it tells nothing."""
     digest = codes.digest(codes.typed(typed))
@@ -298,7 +320,8 @@ def _same(one: Claim, other: Claim) -> bool:
     return _sender(one) == _sender(other)
 
 
-def _root(connection: Connection, user: UUID) -> UUID:
+def root(connection: Connection, user: UUID) -> UUID:
+    """Whose a user is now."""
     found = users.get(connection, user)
     return found.merged_into if found is not None and found.merged_into is not None else user
 

@@ -126,8 +126,17 @@ class Holdings:
 
 def holdings(connection: Connection, user: UUID) -> Holdings:
     """All that belongs to a user and to those merged into them."""
+    return _holdings(connection, principal.scope(connection, user))
+
+
+def holdings_alone(connection: Connection, user: UUID) -> Holdings:
+    """What belongs to a user without anybody merged into them."""
+    return _holdings(connection, [user])
+
+
+def _holdings(connection: Connection, owners: Sequence[UUID]) -> Holdings:
     files = size = notes = turns = waiting = 0
-    for owner in principal.scope(connection, user):
+    for owner in owners:
         for newest in checkpoints.generations(connection, owner, 1):
             files, size = files + newest.files, size + newest.bytes
         notes += memory.count(connection, owner)
@@ -193,7 +202,7 @@ def undo(connection: Connection, absorbed: UUID, actor: UUID | None) -> Merge | 
 
     What came from each goes back to each; what was done since stays with the one that was kept. Raises MergeRefused.
     """
-    done = next((one for one in of(connection, absorbed) if one.state == "done" and one.absorbed == absorbed), None)
+    done = _merged(connection, absorbed)
     lost = users.get(connection, absorbed)
     if done is None or lost is None or lost.merged_into is None:
         raise MergeRefused("that user is not merged into another")
@@ -248,6 +257,16 @@ def mounts(connection: Connection, kept: UUID) -> list[tuple[UUID, str]]:
         # Two may have had the same name before they met here.
         named[one.folder if one.folder not in named else f"{one.folder}-{one.absorbed.hex[:8]}"] = one.absorbed
     return [(absorbed, folder) for folder, absorbed in named.items()]
+
+
+def parent(connection: Connection, absorbed: UUID) -> UUID | None:
+    """Whom a user was merged into directly."""
+    done = _merged(connection, absorbed)
+    return None if done is None else done.kept
+
+
+def _merged(connection: Connection, absorbed: UUID) -> Merge | None:
+    return next((one for one in of(connection, absorbed) if one.state == "done" and one.absorbed == absorbed), None)
 
 
 def _hold(connection: Connection, *both: UUID) -> bool:

@@ -11,6 +11,7 @@ from uuid import UUID
 from sqlalchemy import Connection
 
 from identity import rooms, users
+from identity.users import Known
 from workspace_store import inbox
 from workspace_store.inbox import Row
 from workspace_store.outbox import Address
@@ -36,6 +37,13 @@ def at(connection: Connection, user: UUID, channel: str, account: str | None = N
                 return Address(channel, row.account, row.conversation, row.thread)
     place, external = known[-1]
     return None if channel == TELEGRAM and external.startswith("-") else Address(channel, place, external, "")
+
+
+def of(known: Known) -> Address | None:
+    """Where an identity is reached that never wrote, or is somebody else's now."""
+    if known.channel == TELEGRAM and known.external_id.startswith("-"):
+        return None
+    return Address(known.channel, "" if known.channel == EMAIL else known.account, known.external_id, "")
 
 
 def last(connection: Connection, user: UUID) -> Address | None:

@@ -138,6 +138,10 @@ class Known:
     id: UUID | None = None
 
     @property
+    def key(self) -> tuple[str, str, str]:
+        return self.channel, self.account, self.external_id
+
+    @property
     def name(self) -> str:
         """As people write it: ``email:ann@example.org``, ``slack:T1/U1``, ``telegram:42``."""
         place = f"{self.account}/{self.external_id}" if self.channel == "slack" else self.external_id
@@ -159,16 +163,14 @@ class IdentityEvent:
 _OWNED = identity.join(principal, principal.c.id == identity.c.user).join(
     user_account, user_account.c.id == func.coalesce(principal.c.merged_into, principal.c.id)
 )
-_USER: tuple[Any, ...] = (user_account, literal_column("NULL").label("merged_into"))
-_BY_IDENTITY = (
-    select(*_USER)
-    .select_from(_OWNED)
-    .where(
-        identity.c.channel == bindparam("at"),
-        identity.c.account == bindparam("by"),
-        identity.c.external_id == bindparam("known_as"),
-    )
+_KEY = (
+    identity.c.channel == bindparam("at"),
+    identity.c.account == bindparam("by"),
+    identity.c.external_id == bindparam("known_as"),
 )
+_IDENTITY = select(identity).where(*_KEY)
+_USER: tuple[Any, ...] = (user_account, literal_column("NULL").label("merged_into"))
+_BY_IDENTITY = select(*_USER).select_from(_OWNED).where(*_KEY)
 _WITH_MERGE = select(user_account, principal.c.merged_into).join(principal, principal.c.id == user_account.c.id)
 _BY_ID = _WITH_MERGE.where(user_account.c.id == bindparam("of"))
 _ADMINS = _WITH_MERGE.where(
@@ -268,6 +270,18 @@ def identities(connection: Connection, user: UUID) -> list[Known]:
     """Every channel a user is known at, by themselves or by those merged into them; the oldest first."""
     rows = connection.execute(_IDENTITIES, {"owners": principals.scope(connection, user)})
     return [_known(row) for row in rows]
+
+
+def identity_of(connection: Connection, claim: Claim) -> Known | None:
+    """The identity that a proven claim is."""
+    given = {"at": claim.channel, "by": claim.account, "known_as": claim.external_id}
+    row = connection.execute(_IDENTITY, given).one_or_none()
+    return None if row is None else _known(row)
+
+
+def identity_by_id(connection: Connection, identifier: UUID) -> Known | None:
+    row = connection.execute(select(identity).where(identity.c.id == identifier)).one_or_none()
+    return None if row is None else _known(row)
 
 
 def identity_named(connection: Connection, name: str) -> Known | None:

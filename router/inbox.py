@@ -19,13 +19,14 @@ import structlog
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
-from identity import names, reach, rooms
+from identity import codes, names, reach, rooms
 from identity.access import Access, admit, admit_to_room
 from identity.limits import Limits, Verdict
 from identity.rooms import Room
 from identity.users import User
 from router import commands, files, strangers, texts
 from router.actions import Woken
+from router.doors import Doors
 from router.envelope import Envelope
 from workspace_store import attachments, inbox, journal, outbox, principal
 from workspace_store.approvals import Hooks
@@ -71,6 +72,7 @@ class Inbox:
     blobs: Blobs | None = None
     """Where contents are kept; None where no channel brings any."""
     file_limits: FileLimits = field(default_factory=FileLimits)
+    doors: Doors = field(default_factory=Doors)
 
     async def accept(self, envelope: Envelope, contents: Mapping[str, bytes] | None = None) -> Accepted | None:
         """Record a message; None: not admitted, nothing stored, nothing to answer.
@@ -127,8 +129,10 @@ class Inbox:
         room = _room(connection, envelope) if envelope.shared else None
         if room is not None:
             envelope = replace(envelope, speaker=names.speaker(user.display_name, user.id))
-        heard = _Heard(uuid4(), envelope, user, room)
         command = commands.find(envelope.text) if verdict == "take" else (self._over_limit(), "")
+        if command is not None and command[0].secret:
+            envelope = replace(envelope, text=codes.masked(envelope.text))
+        heard = _Heard(uuid4(), envelope, user, room)
         seq, owner = principal.received(connection, heard.owner)
         _insert(connection, heard, seq, acted=command is not None)
         journal.append(connection, heard.owner, [_received(heard)], under=None)
@@ -143,7 +147,9 @@ class Inbox:
 
     def _act(self, connection: Connection, heard: _Heard, command: commands.Command, rest: str) -> tuple[Woken, ...]:
         """Run a command and answer it: where it was said, or in private what is not for a room to see."""
-        asked = commands.Asked(heard.user, heard.owner, rest, heard.envelope, self.access, heard.room, self.hooks)
+        asked = commands.Asked(
+            heard.user, heard.owner, rest, heard.envelope, self.access, heard.room, self.hooks, self.doors
+        )
         if heard.room is None or command.for_rooms:
             said = _said(command.answer(connection, asked))
             _answer(connection, heard, heard.owner, heard.place, said, heard.envelope.reply)
@@ -249,6 +255,8 @@ def _answer(
         content["buttons"] = [dict(item) for item in said.buttons]
     if said.decided:
         content["decided"] = True
+    if said.secret:
+        content["secret"] = True
     outbox.queue(
         connection,
         key=f"{heard.id.hex}:{position}",
@@ -258,5 +266,6 @@ def _answer(
         to=to,
         content=content,
     )
-    event = Event("reply.queued", {"message": heard.id.hex, "text": said.text})
+    text = codes.masked(said.text) if said.secret else said.text
+    event = Event("reply.queued", {"message": heard.id.hex, "text": text})
     journal.append(connection, owner, [event], under=None)

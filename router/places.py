@@ -9,6 +9,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
+from identity import codes
 from router.envelope import Envelope
 from workspace_store import journal, outbox
 from workspace_store.journal import Event
@@ -52,6 +53,8 @@ def tell(
 ) -> None:
     """Say something to somebody; the same ``key`` again is the same thing said."""
     content: dict[str, Any] = {"text": text, "reply": dict(place.reply)}
+    if codes.masked(text) != text:
+        content["secret"] = True
     if buttons:
         content["buttons"] = [dict(button) for button in buttons]
     queued = outbox.queue(
@@ -59,5 +62,5 @@ def tell(
     )
     if queued is not None:
         # What is said to strangers is no more of the house's memory than what they said.
-        body = {"message": None, **({"text": text} if owner != HOUSE else {})}
+        body = {"message": None, **({"text": codes.masked(text)} if owner != HOUSE else {})}
         journal.append(connection, owner, [Event("reply.queued", body)], under=None)

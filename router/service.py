@@ -11,11 +11,13 @@ from uuid import UUID
 import redis
 
 from agent.engine import Engine
+from identity import merging
+from router import joining
 from router.bells import Ringer, queue_name
 from router.envelope import Envelope
 from router.runner import Runner
 from router.settings import FilesSettings
-from router.sweeper import Sweeper
+from router.sweeper import Chore, Sweeper
 from router.worker import TurnWorker
 from sandbox_runner.sandboxes import Sandboxes, socket_path
 from sandbox_runner.turn import Assignment, TurnRunner
@@ -27,6 +29,7 @@ from workspace_store.liveness import Life
 
 ROLE = "runner"
 DRAIN_SECONDS = 2.0
+MERGES = Chore(merging.due, joining.complete_due)
 
 
 def read_message(row: Row) -> Assignment:
@@ -64,7 +67,7 @@ async def serve(
         database.write_now(lambda connection: principal.stop(connection, owner))
 
     worker = TurnWorker([queue_name(host), queue_name()], connect, runner.serve, stop, concurrency)
-    sweeper = Sweeper(life.id, database, lives, worker.serve_here, runner.held)
+    sweeper = Sweeper(life.id, database, lives, worker.serve_here, runner.held, chores=(MERGES,))
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, worker.close)
     sweeping = asyncio.create_task(sweeper.run())

@@ -1,4 +1,5 @@
-"""What a proven stranger gets: under ``pairing`` a short code and a place to wait; otherwise silence.
+"""What a proven stranger gets: under ``pairing`` a short code and a place to wait; otherwise silence. Whoever brings a
+linking code of somebody who is known is answered whatever the policy.
 
 Nothing of theirs is stored but who they are and where they are answered, for an hour. In a conversation that others
 read they are met with silence; they can write in private.
@@ -7,26 +8,68 @@ read they are met with silence; they can write in private.
 from __future__ import annotations
 
 import json
+import re
+from hashlib import sha256
+from typing import Literal
 
 from sqlalchemy import Connection
 
 from identity import pairing, reach, users
 from identity.access import Access, is_stranger
+from identity.linking import Refused
 from identity.pairing import Waiting
 from identity.users import User
 from router import places, texts
+from router.commands import linking
+from router.commands.command import Said
 from router.envelope import Envelope
 from router.places import Place
-from workspace_store import journal, principal
+from workspace_store import journal, outbox, principal
 from workspace_store.journal import Event
 from workspace_store.outbox import Address
+
+CODE = re.compile(r"\s*[/!](?P<name>link|confirm)(?:@\S+)?\s+(?P<code>\S.{0,80})", re.DOTALL | re.IGNORECASE)
 
 
 def hear(connection: Connection, envelope: Envelope, access: Access) -> bool:
     """Deal with a message of somebody who is not admitted; whether there is something to say."""
-    if access.policy != "pairing" or envelope.shared or not is_stranger(connection, envelope.sender):
+    if envelope.shared or not is_stranger(connection, envelope.sender):
         return False
     place = places.private(envelope)
+    command = CODE.fullmatch(envelope.text)
+    if command is not None:
+        said = _bring_code(connection, envelope, place, command["name"].lower(), command["code"])
+        if isinstance(said, Said):
+            return True
+        if said == "locked" or access.policy != "pairing":
+            return False
+    return access.policy == "pairing" and _wait(connection, envelope, place)
+
+
+def _bring_code(
+    connection: Connection, envelope: Envelope, place: Place, name: str, code: str
+) -> Said | Literal["locked", "wrong"]:
+    """A code says that somebody who is known wants this stranger to be them: it needs no admin.
+
+    A wrong one is no different from any other word of a stranger's.
+    """
+    key = f"code:{sha256(envelope.dedupe_key.encode()).hexdigest()}"
+    if outbox.is_there(connection, key):
+        return "locked"  # it was answered; nothing counts twice
+    claim = envelope.sender
+    if name == "confirm":
+        found = linking.confirm(connection, claim, None, linking.word(code))
+    else:
+        found = linking.say(connection, claim, None, linking.word(code), place)
+    if isinstance(found, Refused):
+        return "locked" if found.why == "locked" else "wrong"
+    user = users.by_identity(connection, claim)
+    owner = user.id if user is not None else principal.house(connection)
+    places.tell(connection, owner, key, place, found.text, tuple(found.buttons))
+    return found
+
+
+def _wait(connection: Connection, envelope: Envelope, place: Place) -> bool:
     to = place.to
     found = pairing.knock(connection, envelope.sender, to.conversation, to.thread, json.dumps(dict(place.reply)))
     if found is None:
@@ -40,8 +83,8 @@ def hear(connection: Connection, envelope: Envelope, access: Access) -> bool:
 
 def _tell_admins(connection: Connection, found: Waiting) -> None:
     buttons = (
-        {"action": "admit", "value": found.code, "label": texts.LET_IN},
-        {"action": "turn_away", "value": found.code, "label": texts.TURN_AWAY},
+        {"action": "say", "value": f"/admin approve {found.code}", "label": texts.LET_IN},
+        {"action": "say", "value": f"/admin refuse {found.code}", "label": texts.TURN_AWAY},
     )
     for admin in users.admins(connection):
         address = reach.last(connection, admin.id)

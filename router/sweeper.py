@@ -27,6 +27,14 @@ RING_AGAIN_US = 2_000_000
 RENEW_SECONDS = 3.0
 
 
+@dataclass(frozen=True)
+class Chore:
+    """Something to do when its time has come: ``is_due`` is asked each second, by an index; ``do`` is a transaction."""
+
+    is_due: Callable[[Connection], object]
+    do: Callable[[Connection], object]
+
+
 @dataclass
 class Sweeper:
     """``serve`` starts serving a principal in this process if a slot is free; ``held``: those it serves already."""
@@ -37,6 +45,7 @@ class Sweeper:
     serve: Callable[[UUID], bool]
     held: Set[UUID]
     shared_home: bool = True
+    chores: tuple[Chore, ...] = ()
 
     async def run(self) -> None:
         """Sweep until cancelled: everything pending at once, then each second."""
@@ -51,6 +60,9 @@ class Sweeper:
                     await self.database.write(approvals.expire_due)
                 for found in await self.database.write(partial(self._find, not_rung_since=since)):
                     self.serve(found)
+                for chore in self.chores:
+                    if await self.database.read(chore.is_due):
+                        await self.database.write(chore.do)
             except DatabaseUnavailable as error:
                 log.warning("could not sweep", reason=str(error))
             except Exception:

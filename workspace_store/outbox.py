@@ -219,6 +219,16 @@ def queue(
     return identifier
 
 
+def replace_content(connection: Connection, reply: UUID, content: dict[str, Any]) -> None:
+    """Keep something else of a reply than what went out."""
+    connection.execute(update(outbox).where(outbox.c.id == reply).values(content=to_json(content)))
+
+
+def is_there(connection: Connection, key: str) -> bool:
+    """Whether a reply of this key was ever queued."""
+    return connection.execute(_THERE, {"known_as": key}).first() is not None
+
+
 def discard(connection: Connection, key: str) -> None:
     """Forget a reply that went out or was given up."""
     connection.execute(delete(outbox).where(outbox.c.key == key, outbox.c.status.in_(("sent", "dead"))))

@@ -37,6 +37,11 @@ def is_ours(address: str, own: str) -> bool:
     return domain == own_domain and local.partition("+")[0] == own_local.partition("+")[0] and bool(local)
 
 
+def plus_part(address: str, own: str) -> str:
+    """What stands after the plus of an address of ours (RFC 5233); empty where nothing does."""
+    return normal(address).rpartition("@")[0].partition("+")[2] if is_ours(address, own) else ""
+
+
 def is_deliverable(address: str, own: str) -> bool:
     """Whether the server takes mail for `address`: ours, or the postmaster every server has (RFC 5321, 4.5.1)."""
     local, _, domain = normal(address).rpartition("@")

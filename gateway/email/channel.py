@@ -17,6 +17,7 @@ import structlog
 
 from gateway.channel import Outcome, Refused, Sent
 from gateway.email import texts
+from gateway.email.addresses import plus_part
 from gateway.email.compose import ComposedMail, Thread, UnusableAddress, compose
 from gateway.email.config import EmailConfig
 from gateway.email.parse import parse
@@ -27,6 +28,7 @@ from gateway.email.render import render
 from gateway.email.senders import Sender, Senders, TryAgain, Unproven
 from gateway.email.smtp_server import Accepted, ReceivedMail, TryLater, Verdict
 from gateway.email.smtp_server import Refused as RefusedMail
+from identity import codes
 from identity.access import OWNER, email_key
 from identity.users import Claim
 from router import inbox
@@ -107,18 +109,26 @@ class EmailChannel:
             sender=claim,
             conversation=email_key(address),
             thread=next((part for part in thread if part), ""),
-            text=clean(parsed.reply_text.strip() or parsed.subject.strip()),
+            text=self._linking(mail) or clean(parsed.reply_text.strip() or parsed.subject.strip()),
             context=clean(parsed.context),
             sent_at=int(parsed.date.timestamp() * 1e6) if parsed.date else None,
             reply=reply,
         )
+
+    def _linking(self, mail: ReceivedMail) -> str:
+        """The command that writing to ``porter+CODE@`` is; whatever the mail says besides is not read."""
+        for address in mail.recipients:
+            code = codes.typed(plus_part(address, self.config.address))
+            if len(code) == codes.LINK_CHARACTERS:
+                return f"/link {code}"
+        return ""
 
     async def send(self, reply: Reply) -> Outcome:
         """Send a reply in its thread, under a Message-ID that is the same at every try."""
         if reply.edits is not None:
             # A mail that went out stays as it is.
             return Sent(None)
-        data = reply.content["reply"]
+        data = reply.content.get("reply") or {}
         try:
             mail = await asyncio.to_thread(self._compose, reply, data)
         except UnusableAddress as error:
@@ -131,13 +141,15 @@ class EmailChannel:
 
     def _compose(self, reply: Reply, data: dict[str, Any]) -> ComposedMail:
         parts = render(reply.content["text"])
-        thread = Thread(data["subject"], data["message_id"], data["in_reply_to"], tuple(data["references"]))
+        # Without a mail that is answered it begins a thread of its own.
+        subject = data.get("subject") or texts.NEW_THREAD
+        thread = Thread(subject, data.get("message_id"), data.get("in_reply_to"), tuple(data.get("references") or ()))
         return compose(
             key=reply.key,
             own_address=self.config.address,
             own_name="Nightporter",
-            to=[data["to"]],
-            to_name=data["to_name"],
+            to=[data.get("to") or reply.conversation],
+            to_name=data.get("to_name") or "",
             cc=data.get("cc", []) if reply.turn is not None and not reply.content.get("buttons") else [],
             thread=thread,
             text=parts.text,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 NO_SUBJECT = "(no subject)"
+NEW_THREAD = "Nightporter"
 
 GREETING = "Nightporter"
 ACCEPTED = "250 2.0.0 Kept; it will be answered"

@@ -147,7 +147,9 @@ def envelope_of(parsed: Parsed) -> Envelope:
 
 def _text(parsed: Parsed) -> str:
     said = parsed.text or ""
-    if parsed.action in {"approve", "deny", "undo"}:
+    if parsed.action == "say":
+        return str(parsed.details.get("value"))
+    if parsed.action in _PRESSED:
         return f"/{parsed.action} {parsed.details.get('value')}".strip()
     if parsed.action == "command" and said.partition(" ")[0].lower() in COMMANDS.keys() | _LATER:
         return f"/{said}"
@@ -157,11 +159,12 @@ def _text(parsed: Parsed) -> str:
     return said if said or parsed.context else "/help"
 
 
+_PRESSED = frozenset({"approve", "deny", "undo", "say"})
 _LATER = frozenset({"approve", "deny", "undo", "link", "confirm", "unlink", "admin", "actions", "tasks", "schedule"})
 
 
 def _reply(parsed: Parsed) -> dict[str, Any]:
-    pressed = parsed.action in {"approve", "deny", "undo"}
+    pressed = parsed.action in _PRESSED
     found = {
         "user": parsed.user,
         "response_url": parsed.details.get("response_url"),

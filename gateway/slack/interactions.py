@@ -14,8 +14,8 @@ from gateway.slack import blocks, tokens
 from gateway.slack.parsed import Action, Bot, Parsed
 from gateway.slack.place import is_direct
 
-_ANSWER = re.compile(r"(?:.*[^a-z])?(approve|deny|undo)(?:[^a-z].*)?", re.IGNORECASE | re.DOTALL)
-"""An action id that answers: ``approve``, ``approval_approve``, ``deny:3``."""
+_ANSWER = re.compile(r"(?:.*[^a-z])?(approve|deny|undo|say)(?:[^a-z].*)?", re.IGNORECASE | re.DOTALL)
+"""An action id that answers: ``approve``, ``approval_approve``, ``deny:3``; ``say`` says its value."""
 
 _HELD = ("value", "selected_date", "selected_time", "selected_user", "selected_conversation", "selected_channel")
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Action = Literal[
-    "message", "ignore", "duplicate", "edit", "delete", "approve", "deny", "undo", "submit", "command", "reaction",
-    "welcome", "uninstall", "revoke", "challenge",
+    "message", "ignore", "duplicate", "edit", "delete", "approve", "deny", "undo", "say", "submit", "command",
+    "reaction", "welcome", "uninstall", "revoke", "challenge",
 ]  # fmt: skip
 
-ACTS = frozenset({"message", "approve", "deny", "undo", "submit", "command"})
+ACTS = frozenset({"message", "approve", "deny", "undo", "say", "submit", "command"})
 """What happens at most once for each dedupe key."""
 
 

@@ -27,6 +27,7 @@ from gateway.telegram.intake import Accept, Intake, Quarantine
 from gateway.telegram.parsed import MAX_DOWNLOAD_BYTES, Bot
 from gateway.telegram.send import Sender
 from gateway.telegram.typing import Typing
+from router.doors import Doors
 from router.envelope import Envelope
 from workspace_store.outbox import Reply
 
@@ -58,8 +59,10 @@ class TelegramChannel:
         quarantine: Quarantine = log_only,
         conversations: Conversations | None = None,
         reading: Reading | None = None,
+        doors: Doors | None = None,
     ) -> None:
         self._config = config
+        self._doors = doors or Doors()
         self._accept = accept
         self._changed = changed
         self._quarantine = quarantine
@@ -132,6 +135,7 @@ class TelegramChannel:
         """Learn who the agent is, say which commands there are, then poll or have updates sent."""
         me = await self._insist(self._bot.get_me)
         bot = Bot(me.username or "", me.id)
+        self._doors.telegram = bot.username
         self._intake = Intake(
             bot,
             self._accept,

@@ -11,7 +11,7 @@ from identity.users import Claim
 from router.envelope import Attachment, Envelope, clean
 
 NAME = "telegram"
-_ANSWERS = {"approve", "deny", "undo"}
+_ANSWERS = {"approve", "deny", "undo", "say"}
 
 
 def claim(parsed: Parsed, bot: Bot) -> Claim:
@@ -52,7 +52,8 @@ def envelope_of(parsed: Parsed, bot: Bot) -> Envelope:
 def _text(parsed: Parsed) -> str:
     said = parsed.text or ""
     if parsed.action in _ANSWERS:
-        return f"/{parsed.action} {str(parsed.details.get('value')).partition(':')[2]}"
+        value = str(parsed.details.get("value")).partition(":")[2]
+        return value if parsed.action == "say" else f"/{parsed.action} {value}"
     if parsed.action == "start":
         # A deep link carries a linking code; without one, people want to know what there is.
         return f"/link {said.removeprefix('pair_').removeprefix('link_')}" if said else "/help"

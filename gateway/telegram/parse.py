@@ -20,6 +20,7 @@ _ANSWERS: dict[str, Action] = {
     "deny": "deny",
     "u": "undo",
     "undo": "undo",
+    "s": "say",
 }
 _LIFECYCLE = frozenset(
     {"chat_member", "chat_join_request", "chat_boost", "removed_chat_boost", "business_connection"}

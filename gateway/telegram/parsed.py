@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Action = Literal[
-    "message", "ignore", "duplicate", "edit", "approve", "deny", "undo", "command", "reaction", "start", "blocked",
-    "unblocked", "migrate",
+    "message", "ignore", "duplicate", "edit", "approve", "deny", "undo", "say", "command", "reaction", "start",
+    "blocked", "unblocked", "migrate",
 ]  # fmt: skip
 
-ACTS = frozenset({"message", "command", "start", "approve", "deny", "undo"})
+ACTS = frozenset({"message", "command", "start", "approve", "deny", "undo", "say"})
 """What happens at most once for each dedupe key."""
 
 MAX_DOWNLOAD_BYTES = 20 * 1024 * 1024

@@ -25,7 +25,7 @@ from workspace_store.outbox import Reply
 
 log = structlog.get_logger()
 
-_PREFIXES = {"approve": "a", "deny": "d", "undo": "u"}
+_PREFIXES = {"approve": "a", "deny": "d", "undo": "u", "say": "s"}
 _IN_A_ROW = 2
 SHORT_UTF16 = 2000
 _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)

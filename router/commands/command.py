@@ -12,6 +12,7 @@ from identity.access import Access
 from identity.rooms import Room
 from identity.users import User
 from router.actions import Woken
+from router.doors import Doors
 from router.envelope import Envelope
 from workspace_store.approvals import Hooks
 
@@ -30,18 +31,21 @@ class Asked:
     access: Access
     room: Room | None = None
     hooks: Hooks = field(default_factory=dict)
+    doors: Doors = field(default_factory=Doors)
 
 
 @dataclass(frozen=True)
 class Said:
     """An answer with more than words. ``buttons``: ``{"action", "value", "label"}`` each.
 
-    ``decided``: the question that was answered says so itself, where it was asked. ``woken``: whose inbox got a row.
+    ``secret``: there is a code in it, which is not kept. ``decided``: the question that was answered says so itself,
+    where it was asked. ``woken``: whose inbox got a row.
     """
 
     text: str
     buttons: tuple[Mapping[str, str], ...] = ()
     decided: bool = False
+    secret: bool = False
     woken: tuple[Woken, ...] = ()
 
 
@@ -56,3 +60,5 @@ class Command:
     summary: str
     answer: Answer
     for_rooms: bool = False
+    secret: bool = False
+    """What is said with it is a code, which is not kept."""

@@ -35,7 +35,7 @@ def rung() -> list[Accepted]:
 
 
 def door(database: Database, rung: list[Accepted], policy: Policy = "pairing", limits: Limits | None = None) -> Inbox:
-    return Inbox(database, Access(policy, ["email:ann@example.org"]), rung.append, limits or Limits())
+    return Inbox(database, Access(policy, ["email:ann@example.org"]), rung.append, limits=limits or Limits())
 
 
 def count(database: Database, table: str) -> int:
@@ -134,7 +134,9 @@ async def test_admins_are_told_where_they_last_wrote_with_buttons(database: Data
     assert told.conversation == "ann@example.org"
     assert f"/admin approve {waiting.code}" in told.content["text"]
     assert "telegram:5" in told.content["text"]
-    assert [button["value"] for button in told.content["buttons"]] == [waiting.code] * 2
+    assert [button["value"] for button in told.content["buttons"]] == [
+        f"/admin {verb} {waiting.code}" for verb in ("approve", "refuse")
+    ]
 
 
 async def test_whoever_is_let_in_is_a_member_and_whoever_is_refused_waits_in_silence(
