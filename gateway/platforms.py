@@ -15,6 +15,7 @@ from starlette.routing import BaseRoute
 from gateway.changes import drop
 from gateway.channel import Channel
 from gateway.conversations import StoredConversations
+from gateway.files import Fetched
 from gateway.progress import OutboxProgress
 from gateway.reading import OneReader
 from gateway.settings import SlackSettings, TelegramSettings
@@ -31,6 +32,10 @@ Accept = Callable[[Envelope], Awaitable[Accepted | None]]
 
 class Platform(Channel, Protocol):
     """A channel that has a life of its own: connections, pollers, routes for what the platform calls."""
+
+    async def fetch(self, account: str, file: str, most: int) -> Fetched:
+        """A file that somebody sent, of at most ``most`` bytes. Raises NoFile and NotYet."""
+        ...
 
     async def start(self) -> None:
         """Begin to take deliveries; before ``routes``. Does not wait for the platform, nor fail without it."""

@@ -26,6 +26,8 @@ from gateway.email.maildir import Maildir
 from gateway.email.send import SmtpRelay
 from gateway.email.senders import senders
 from gateway.email.smtp_server import EmailServer
+from gateway.fetching import Fetching
+from gateway.files import Fetch
 from gateway.health import Health
 from gateway.local.app import Local
 from gateway.local.channel import LocalChannel
@@ -115,10 +117,13 @@ async def serve(
     mail_server = EmailServer(email, mail.received, token=token)
     if smtp is not None:
         await mail_server.start(smtp)
-    outside = configured(platforms, inbox.accept, database, life.id, lives, blobs, doors)
+    fetchers: dict[str, Fetch] = {}
+    fetching = Fetching(life.id, database, lives, fetchers, blobs, files.limits, files.fetch_seconds)
+    outside = configured(platforms, fetching.after(inbox.accept), database, life.id, lives, blobs, doors)
     for platform in outside:
         await platform.start()
         channels[platform.name] = platform
+        fetchers[platform.name] = platform.fetch
     health = Health(database, lives, connect_async, lambda: [word for platform in outside for word in platform.wrong()])
     local = Local(inbox, database, token, listeners, health)
     app = local.app([route for platform in outside for route in platform.routes()])
@@ -130,6 +135,7 @@ async def serve(
     working = [
         asyncio.create_task(server.serve(sockets=[http])),
         asyncio.create_task(delivery.run()),
+        asyncio.create_task(fetching.run()),
         asyncio.create_task(_hear(connect_async, delivery, drafts, listeners)),
     ]
     ready()

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import re
 
+from router.texts import file_too_large, files_too_large
+
+__all__ = ["FETCH_TAKES_TOO_LONG", "WORKING", "duration", "file_too_large", "files_too_large", "growing", "running"]
+
+FETCH_TAKES_TOO_LONG = "its download took too long"
 WORKING = "⏳ …"
 TAIL_LINES = 8
 TAIL_CHARACTERS = 600

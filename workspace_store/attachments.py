@@ -195,7 +195,8 @@ def claim(connection: Connection, channels: list[str], claimer: str, dead: list[
     """Claim files that are due: under no claim, an ended one, or that of a dead claimer."""
     now = database_now_us(connection)
     given = {"channels": channels, "now": now, "dead": dead, "most": limit}
-    found = [File(**row._mapping) for row in connection.execute(_CLAIMABLE, given)]
+    rows = connection.execute(_CLAIMABLE, given).all()
+    found = [File(**{**row._mapping, "first_tried_at": row.first_tried_at or now}) for row in rows]
     for file in found:
         connection.execute(
             update(attachment)
@@ -204,7 +205,7 @@ def claim(connection: Connection, channels: list[str], claimer: str, dead: list[
                 claimed_by=claimer,
                 claim_until=now + CLAIM_SECONDS * 1_000_000,
                 attempts=file.attempts + 1,
-                first_tried_at=file.first_tried_at or now,
+                first_tried_at=file.first_tried_at,
             )
         )
     return found

@@ -15,6 +15,7 @@ from starlette.routing import Route
 from gateway.changes import Changed, drop
 from gateway.channel import Outcome, Refused, Retry, Sent
 from gateway.drafts import NotNow, NotShown, Showing, Shown
+from gateway.files import Fetched, NoFile, NotYet
 from gateway.progress import Progress
 from gateway.slack import answers, app, downloads, outcomes, texts
 from gateway.slack.config import SlackConfig
@@ -27,8 +28,6 @@ from gateway.slack.target import Target
 from workspace_store.outbox import Reply
 
 log = structlog.get_logger()
-
-FILE_BYTES = 100 << 20
 
 
 async def log_only(delivery: Mapping[str, Any], why: str) -> None:
@@ -145,9 +144,14 @@ class SlackChannel:
         target = Target(installation.client, draft.conversation, draft.thread, installation.bot.user)
         return await self._drafts.show(draft, known, showing, target)
 
-    async def fetch(self, account: str, file: str, most: int = FILE_BYTES) -> tuple[str, str, bytes]:
-        """(name, content type, content) of an attachment ``slack:ID``. Raises NoFile and connection errors."""
-        installation = await self._installations.of(account)
+    async def fetch(self, account: str, file: str, most: int) -> Fetched:
+        """An attachment ``slack:ID``. Raises NoFile and NotYet."""
+        try:
+            installation = await self._installations.of(account)
+        except UnknownWorkspace as error:
+            raise NoFile(str(error)) from error
+        except (SlackApiError, *outcomes.CONNECTION_ERRORS) as error:
+            raise NotYet(texts.unreachable(str(error))) from error
         reference = file.removeprefix(f"{NAME}:")
         return await downloads.fetch(self._session, installation, self._config.api_url, reference, most)
 

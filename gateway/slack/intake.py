@@ -153,14 +153,14 @@ def _text(parsed: Parsed) -> str:
         return f"/{parsed.action} {parsed.details.get('value')}".strip()
     if parsed.action == "command" and said.partition(" ")[0].lower() in COMMANDS.keys() | _LATER:
         return f"/{said}"
-    if not said and parsed.files:
-        return "\n".join(texts.attached(file.name or file.id, file.size) for file in parsed.files)
     # A bare mention or slash command asks what there is to ask.
-    return said if said or parsed.context else "/help"
+    return said if said or parsed.context or parsed.files else "/help"
 
 
 _PRESSED = frozenset({"approve", "deny", "undo", "say"})
-_LATER = frozenset({"approve", "deny", "undo", "link", "confirm", "unlink", "admin", "actions", "tasks", "schedule"})
+_LATER = frozenset(
+    {"approve", "deny", "undo", "link", "confirm", "unlink", "admin", "actions", "tasks", "schedule", "send", "show"}
+)
 
 
 def _reply(parsed: Parsed) -> dict[str, Any]:

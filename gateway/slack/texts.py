@@ -8,7 +8,12 @@ WORKING = "is working on it…"
 UNINSTALLED = "the app was removed from the workspace; install it again and set the new `slack.bot_token`"
 REVOKED = "the bot's token was revoked; install the app again and set the new `slack.bot_token`"
 
+KEPT_ELSEWHERE = "it is a link to another service's file, which Slack does not keep"
+SIGN_IN_PAGE = "Slack shows its sign-in page instead; add `files:read` to the app's scopes and reinstall it"
+
 _REFUSED = {
+    "file_not_found": "the file does not exist any more, or the app may not see it",
+    "file_deleted": "the file was deleted",
     "channel_not_found": "the conversation does not exist any more, or the app was removed from it",
     "not_in_channel": "the app is not a member of the channel; invite it",
     "is_archived": "the channel is archived",
@@ -39,10 +44,6 @@ def no_installation(team: str) -> str:
 
 def unreachable(reason: str) -> str:
     return f"Slack cannot be reached: {reason}"
-
-
-def attached(name: str, size: int) -> str:
-    return f"(attached: {name}, {size:,} bytes)" if size else f"(attached: {name})"
 
 
 def transcript(text: str) -> str:

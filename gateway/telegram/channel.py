@@ -17,16 +17,18 @@ from gateway.changes import Changed, drop
 from gateway.channel import Outcome, Sent
 from gateway.conversations import Conversations, Unchanged
 from gateway.drafts import Showing, Shown
+from gateway.files import Fetched, NoFile
 from gateway.progress import Progress
 from gateway.reading import Alone, Reading
-from gateway.telegram import menu, polling, texts, webhook
+from gateway.telegram import menu, outcomes, polling, texts, webhook
 from gateway.telegram.config import TelegramConfig
 from gateway.telegram.drafts import PACE_SECONDS, Drafts
 from gateway.telegram.envelopes import NAME
 from gateway.telegram.intake import Accept, Intake, Quarantine
-from gateway.telegram.parsed import MAX_DOWNLOAD_BYTES, Bot
+from gateway.telegram.parsed import Bot
 from gateway.telegram.send import Sender
 from gateway.telegram.typing import Typing
+from gateway.texts import file_too_large
 from router.doors import Doors
 from router.envelope import Envelope
 from workspace_store.outbox import Reply
@@ -37,6 +39,7 @@ RETRY_SECONDS = 5.0
 WEBHOOK_LOOK_SECONDS = 60.0
 FAILING_SECONDS = 180.0
 """An error of a delivery is told for so long, while others wait."""
+DOWNLOAD_SECONDS = 55.0
 CONNECTIONS = 64
 
 
@@ -121,15 +124,18 @@ class TelegramChannel:
         return await self._sender.send(reply)
 
     async def show(self, draft: Reply, known: str | None, showing: Showing) -> Shown:
-        """Show what a turn has come to so far. Raises NotShown, NotNow."""
+        """Show what a turn has come to so far. Raises NotShown, NotYet."""
         return await self._drafts.show(draft, known, showing)
 
-    async def fetch(self, file: str, most: int = MAX_DOWNLOAD_BYTES) -> bytes:
-        """The content of an attachment ``telegram:ID``. Raises TelegramError; ValueError where it is too large."""
-        found = await self._bot.get_file(file.removeprefix(f"{NAME}:"))
-        if (found.file_size or 0) > most:
-            raise ValueError(f"the file is larger than {most:,} bytes")
-        return bytes(await found.download_as_bytearray())
+    async def fetch(self, account: str, file: str, most: int) -> Fetched:
+        """An attachment ``telegram:ID``. Raises NoFile and NotYet."""
+        try:
+            found = await self._bot.get_file(file.removeprefix(f"{NAME}:"))
+            if (found.file_size or 0) > most:
+                raise NoFile(file_too_large(most))
+            return Fetched(bytes(await found.download_as_bytearray(read_timeout=DOWNLOAD_SECONDS)))
+        except TelegramError as error:
+            raise outcomes.of_file_error(error) from error
 
     async def _run(self) -> None:
         """Learn who the agent is, say which commands there are, then poll or have updates sent."""

@@ -46,9 +46,19 @@ def _file(kind: str, item: Mapping[str, Any]) -> File:
     return File(
         id=str(item["file_id"]),
         name=name if isinstance(name, str) and name else f"{kind}:{item.get('file_unique_id')}",
-        content_type=str(item.get("mime_type") or ("image/jpeg" if kind == "photo" else "")),
+        content_type=str(item.get("mime_type") or _type(kind, item)),
         size=size if isinstance(size, int) else 0,
+        named=isinstance(name, str) and bool(name),
     )
+
+
+def _type(kind: str, item: Mapping[str, Any]) -> str:
+    """The media type of what comes without one."""
+    if kind == "sticker":
+        # https://core.telegram.org/stickers
+        animated = "application/x-tgsticker" if item.get("is_animated") else "image/webp"
+        return "video/webm" if item.get("is_video") else animated
+    return {"photo": "image/jpeg", "video_note": "video/mp4", "voice": "audio/ogg"}.get(kind, "")
 
 
 def described(message: Mapping[str, Any]) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import mimetypes
 from typing import Any
 
 from gateway.changes import Change
 from gateway.telegram import texts
-from gateway.telegram.parsed import Bot, Parsed
+from gateway.telegram.parsed import Bot, File, Parsed
 from identity.users import Claim
 from router.envelope import Attachment, Envelope, clean
 
@@ -25,9 +26,6 @@ def envelope_of(parsed: Parsed, bot: Bot) -> Envelope:
     if parsed.forwarded:
         context = "\n\n".join(filter(None, (text, context)))
         text = texts.forwarded_from(str(parsed.details.get("forwarded_from") or ""))
-    notes = [texts.too_big(file.name) for file in parsed.files if file.too_big]
-    if not text and parsed.files:
-        notes = [texts.attached(file.name, file.size) for file in parsed.files if not file.too_big] + notes
     return Envelope(
         channel=NAME,
         account=str(bot.id),
@@ -35,18 +33,22 @@ def envelope_of(parsed: Parsed, bot: Bot) -> Envelope:
         sender=claim(parsed, bot),
         conversation=str(parsed.channel if parsed.channel is not None else parsed.user),
         thread=str(parsed.thread or ""),
-        text=clean("\n".join(filter(None, (text, *notes)))),
+        text=clean(text),
         context=clean(context),
-        attachments=tuple(
-            Attachment(clean(file.name), file.content_type, file.size, f"{NAME}:{file.id}")
-            for file in parsed.files
-            if not file.too_big
-        ),
+        attachments=tuple(map(_attachment, parsed.files)),
         sent_at=parsed.sent_at * 1_000_000 if parsed.sent_at else None,
         shared=not parsed.direct and parsed.channel is not None,
         reply=_reply(parsed),
         title="" if parsed.direct else clean(parsed.title),
     )
+
+
+def _attachment(file: File) -> Attachment:
+    problem = texts.TOO_BIG if file.too_big else ""
+    # What has no name of its own is called by what it is: ``photo.jpg``, ``voice.oga``.
+    extension = "" if file.named else mimetypes.guess_extension(file.content_type) or ""
+    name = file.name if file.named else f"{file.name.partition(':')[0]}{extension}"
+    return Attachment(name, file.content_type, file.size, f"{NAME}:{file.id}", problem)
 
 
 def _text(parsed: Parsed) -> str:

@@ -18,6 +18,7 @@ from telegram.error import (
 )
 
 from gateway.channel import Refused, Retry, Uncertain
+from gateway.files import NoFile, NotYet
 from gateway.telegram import texts
 
 TOKEN_RETRY_SECONDS = 300.0
@@ -39,6 +40,18 @@ def of_error(error: TelegramError) -> Retry | Refused | Uncertain:
     if isinstance(error, NetworkError):
         return Uncertain(texts.unreachable(error.message))
     return Refused(texts.refused(error.message))
+
+
+def of_file_error(error: TelegramError) -> NoFile | NotYet:
+    """What is known of a file whose fetching raised ``error``."""
+    if isinstance(error, RetryAfter):
+        return NotYet("Telegram asks to wait", seconds_of(error))
+    if isinstance(error, BadRequest) and "too big" in error.message.lower():
+        return NoFile(texts.TOO_BIG)
+    # "wrong file_id or the file is temporarily unavailable" says both in one.
+    if isinstance(error, BadRequest | Forbidden) and "temporarily" not in error.message.lower():
+        return NoFile(texts.refused(error.message))
+    return NotYet(texts.unreachable(error.message))
 
 
 def seconds_of(error: RetryAfter) -> float:

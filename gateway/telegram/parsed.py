@@ -34,6 +34,7 @@ class File:
     name: str
     content_type: str = ""
     size: int = 0
+    named: bool = True
 
     @property
     def too_big(self) -> bool:

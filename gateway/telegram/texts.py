@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+TOO_BIG = "it is larger than the 20 MB that Telegram lets a bot download; send it in another way, or in parts"
 STORY = "(a story, which bots cannot see)"
 
 
 def forwarded_from(name: str) -> str:
     return f"(forwarded from {name})" if name else "(forwarded)"
-
-
-def too_big(name: str) -> str:
-    return f"(the file {name} is over 20 MB: Telegram does not let me download it)"
 
 
 CONFLICT = (
@@ -37,10 +34,6 @@ def webhook_fails(reason: str) -> str:
 
 def refused(reason: str) -> str:
     return f"Telegram refused: {reason}"
-
-
-def attached(name: str, size: int) -> str:
-    return f"(attached: {name}, {size:,} bytes)" if size else f"(attached: {name})"
 
 
 def shortened(text: str) -> str:

@@ -11,7 +11,8 @@ import hmac
 import itertools
 import json
 import time
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
@@ -36,6 +37,10 @@ class SlackServer(PlatformServer):
         self.direct: dict[str, str] = {}
         self.ephemeral: list[dict[str, Any]] = []
         self.files: dict[str, tuple[dict[str, Any], bytes]] = {}
+        self.sign_in = False
+        """Downloads show the page that asks to sign in, as where a permission lacks."""
+        self.fail_files: deque[Callable[[], web.StreamResponse]] = deque()
+        """What the next downloads meet, one each."""
         self._sockets: list[web.WebSocketResponse] = []
         self._numbers = itertools.count(1)
         self._ts = itertools.count(1)
@@ -178,7 +183,9 @@ class SlackServer(PlatformServer):
 
     async def _file(self, request: web.Request) -> web.StreamResponse:
         found = self.files.get(request.match_info["id"])
-        if found is None or request.headers.get("Authorization") != f"Bearer {BOT_TOKEN}":
+        if self.fail_files:
+            return self.fail_files.popleft()()
+        if self.sign_in or found is None or request.headers.get("Authorization") != f"Bearer {BOT_TOKEN}":
             return web.Response(text="<html>Sign in to Slack</html>", content_type="text/html")
         return web.Response(body=found[1], content_type=str(found[0]["mimetype"]))
 

@@ -172,11 +172,6 @@ async def test_a_wrong_token_is_told(slack: SlackServer) -> None:
         assert "slack.bot_token" in wrong.channel.wrong()[0]
 
 
-async def test_files_are_fetched_with_the_token_and_a_sign_in_page_is_no_file(at_work: House) -> None:
-    at_work.slack.add_file("F1", "a.txt", "text/plain", b"content")
-    assert await at_work.channel.fetch("T1", "slack:F1") == ("a.txt", "text/plain", b"content")
-
-
 async def test_a_wait_in_the_middle_of_a_long_reply_is_no_failed_attempt(at_work: House) -> None:
     envelope = await heard(at_work)
     reply = at_work.book.reply(envelope, "\n\n".join(f"Part{number} " + "word " * 700 for number in range(3)))

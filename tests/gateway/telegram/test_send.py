@@ -143,8 +143,3 @@ async def test_a_question_that_was_deleted_is_not_edited_for_ever(at_work: House
     envelope = await heard(at_work)
     assert await at_work.channel.send(at_work.book.reply(envelope, "Decided.", edits="99")) == Sent("99")
     assert await at_work.channel.send(at_work.book.reply(envelope, "Decided.", edits="")) == Sent(None)
-
-
-async def test_files_are_fetched(at_work: House) -> None:
-    at_work.telegram.files["f1"] = b"content"
-    assert await at_work.channel.fetch("telegram:f1") == b"content"

@@ -1,0 +1,89 @@
+"""Files in every channel's own protocol: what is sent in is there for the agent, and what it sends out arrives."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from nightporter.testing import House
+from nightporter.testing.slack import SlackServer
+from nightporter.testing.telegram import TOKEN, TelegramServer
+from nightporter.testing.web import Fault, until
+
+MakeHouse = Callable[..., House]
+SECRET = "a-signing-secret"
+CONTENT = bytes(range(256)) * 40
+
+
+@pytest.fixture
+async def telegram() -> AsyncIterator[TelegramServer]:
+    async with TelegramServer() as server:
+        yield server
+
+
+@pytest.fixture
+async def slack() -> AsyncIterator[SlackServer]:
+    async with SlackServer() as server:
+        yield server
+
+
+async def on_telegram(make_house: MakeHouse, server: TelegramServer, **settings: str) -> House:
+    given = {"telegram__token": TOKEN, "telegram__api_url": server.api_url, "access__policy": "open", **settings}
+    return await asyncio.to_thread(make_house, **given)
+
+
+async def on_slack(make_house: MakeHouse, server: SlackServer, **settings: str) -> House:
+    given = {"slack__bot_token": "xoxb-local", "slack__signing_secret": SECRET, "slack__api_url": server.api_url}
+    return await asyncio.to_thread(make_house, access__policy="open", **given, **settings)
+
+
+def inbox(house: House) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in house.home.glob("volumes/*/live/workspace/inbox/*")}
+
+
+def document(name: str, **more: Any) -> dict[str, Any]:
+    return {"file_id": "d1", "file_unique_id": "u1", "file_name": name, "mime_type": "text/plain", **more}
+
+
+async def test_a_file_on_telegram_is_there_for_the_command_that_came_with_it(
+    make_house: MakeHouse, telegram: TelegramServer
+) -> None:
+    house = await on_telegram(make_house, telegram)
+    telegram.files["d1"] = b"what the file says\n"
+    telegram.fail("getFile", Fault("error"), Fault("rate_limit", seconds=1))
+    telegram.say(telegram.message(caption="$ cat inbox/notes.txt", document=document("notes.txt", file_size=19)))
+    await until(lambda: telegram.messages, "an answer")
+    assert "what the file says" in telegram.messages[-1]["text"]
+    telegram.say(telegram.message(document=document("film.mkv", file_size=50 << 20)))
+    await until(lambda: len(telegram.messages) == 2, "an answer to what is too large")
+    assert "film.mkv did not come through" in telegram.messages[-1]["text"]
+    assert "20 MB" in telegram.messages[-1]["text"]
+    assert list(inbox(house)) == ["notes.txt"]
+
+
+async def test_files_on_slack_come_once_whatever_is_killed(make_house: MakeHouse, slack: SlackServer) -> None:
+    house = await on_slack(make_house, slack)
+    slack.add_file("F1", "data.bin", "application/octet-stream", CONTENT)
+    slack.add_file("F2", "gone.txt", "text/plain", b"x")
+    url = f"http://{house.addresses['http']}/slack/events"
+    shared = [{"id": "F1", "name": "data.bin", "mimetype": "application/octet-stream", "size": len(CONTENT)}]
+    event = slack.message("$ sleep 1; sha256sum inbox/*", subtype="file_share", files=shared)
+    slack.fail("files.info", *[Fault("error")] * 3)
+    assert (await slack.post(url, event, secret=SECRET))[0] == 200
+    for role in ("gateway", "runner"):
+        await asyncio.to_thread(house.kill, role)
+    await until(lambda: slack.said("chat.postMessage"), "an answer", 60)
+    assert inbox(house) == {"data.bin": CONTENT}
+    assert "inbox/data.bin" in slack.said("chat.postMessage")[0]["text"]
+    url = f"http://{house.addresses['http']}/slack/events"
+    slack.sign_in = True
+    refused = slack.message(
+        "", subtype="file_share", files=[{"id": "F2", "name": "gone.txt", "mimetype": "text/plain"}]
+    )
+    assert (await slack.post(url, refused, secret=SECRET))[0] == 200
+    await until(lambda: len(slack.said("chat.postMessage")) == 2, "an answer about what is no file")
+    assert "sign-in page" in slack.said("chat.postMessage")[1]["text"]
+    assert list(inbox(house)) == ["data.bin"]
