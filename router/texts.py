@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 
 from identity.names import harmless
@@ -10,6 +11,7 @@ from identity.rooms import Room
 from identity.users import Known, User
 from workspace_store.approvals import Approval, Decision, done
 from workspace_store.checkpoints import CommittedGeneration
+from workspace_store.inbox import Row
 
 STOPPING = "Stopping."
 NOTHING_WAITS = "Nothing waits for an answer of yours."
@@ -24,6 +26,10 @@ NO_GENERATIONS = "Your workspace has no generations yet."
 NO_NOTES_OF_ROOM = "I keep no notes for this room yet."
 NO_GENERATIONS_OF_ROOM = "This room's workspace has no generations yet."
 STOP_IS_FOR_MEMBERS = "Only members can stop what runs here."
+CONTINUE_WHERE = "Where shall we go on? Say `/continue email`, `/continue slack` or `/continue telegram`."
+ROOMS_STAY = "What is said in a room stays there. Write to me in private, and say `/continue` there."
+ALREADY_HERE = "We are there already."
+CONTINUED_SUBJECT = "Where we were"
 NOT_OF_THIS_ROOM = "That is not for this room: answer it where you were asked, or in private."
 ANSWERED_IN_PRIVATE = (
     "That is between the two of us: I answer in our private conversation. If nothing comes there, write to me there "
@@ -47,6 +53,43 @@ def status(waiting: int, awake: bool, generation: int, at: datetime | None) -> s
 def whoami(user: User, identities: list[Known]) -> str:
     known = ", ".join(one.name for one in identities)
     return f"You are {user.display_name} (`{user.id}`), {user.role}. I know you as {known}."
+
+
+def not_linked(channel: str) -> str:
+    return (
+        f"I do not know you at {channel} yet. Say `/link` here for a code, and `/link CODE` to me at {channel}; once "
+        f"both sides have confirmed, say `/continue {channel}` again."
+    )
+
+
+def continued(channel: str) -> str:
+    return (
+        f"We go on at {channel}: I have sent you there where we were. What I am still working on is answered there "
+        "too; whatever you write here is answered here."
+    )
+
+
+def exchange(row: Row, answers: list[str]) -> str:
+    """One message of a thread and what was answered, in short."""
+    asked = _short(str(json.loads(row.envelope).get("text") or ""))
+    said = "; ".join(map(_short, filter(None, answers)))
+    still = {"pending": "(waits)", "running": "(I am working on it)", "waiting": "(waits for an answer)"}
+    return f"- You: {asked}\n  Me: {said or still.get(row.status, '(no answer)')}"
+
+
+def thread_so_far(channel: str, exchanges: list[str], under_way: int, waiting: list[str]) -> str:
+    parts = [f"Here we go on from {channel}, with the same memory and files."]
+    parts.append("\n".join(["**Said last**", *exchanges]) if exchanges else "Nothing was said there yet.")
+    if under_way:
+        parts.append(f"**Under way**: {under_way} message{'s' if under_way > 1 else ''}; the answer comes here.")
+    if waiting:
+        parts.append("\n".join(["**Waits for your answer**", *waiting]))
+    return "\n\n".join(parts)
+
+
+def _short(text: str, most: int = 200) -> str:
+    line = " ".join(text[: 4 * most].split())
+    return line if len(line) <= most else f"{line[:most]}…"
 
 
 def whoami_in_room(user: User, room: Room) -> str:

@@ -132,5 +132,9 @@ def disk_full(used: int, limit: int, files: int, most_files: int) -> str:
     )
 
 
+def answered_elsewhere(channel: str) -> str:
+    return f"Answered at {channel}, where you went on."
+
+
 def no_such_backend(name: str) -> str:
     return f"This release has no backend called {name}, so commands are refused; set sandbox.backend to auto."

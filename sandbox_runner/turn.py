@@ -30,7 +30,7 @@ from sandbox_runner.progress import TurnProgress
 from sandbox_runner.published import Snapshot, write_checkpoint
 from sandbox_runner.receiving import Received
 from sandbox_runner.sandboxes import ManagerAway, Sandboxes
-from workspace_store import checkpoints, drafts, effects, inbox, journal, outbox, principal
+from workspace_store import checkpoints, continuations, drafts, effects, inbox, journal, outbox, principal
 from workspace_store.attachments import FileLimits
 from workspace_store.blobs import Blobs
 from workspace_store.database import Database, DatabaseUnavailable
@@ -449,7 +449,13 @@ def _queue_replies(
         if files and position == len(replies) - 1:
             content["files"] = [dict(file) for file in files]
         message_id = assignment.row.id
-        if position == 0 and drafts.finish(connection, key=key, turn=turn.id, message=message_id, content=content):
+        elsewhere = continuations.elsewhere(connection, assignment.row)
+        if elsewhere is not None:
+            gone_on = {"text": texts.answered_elsewhere(elsewhere.to.channel), "reply": dict(assignment.reply)}
+            if position == 0:
+                drafts.finish(connection, key=f"{key}:here", turn=turn.id, message=message_id, content=gone_on)
+            content = {**content, "reply": elsewhere.reply}
+        elif position == 0 and drafts.finish(connection, key=key, turn=turn.id, message=message_id, content=content):
             continue
         outbox.queue(
             connection,
@@ -457,6 +463,6 @@ def _queue_replies(
             principal=turn.principal,
             turn=turn.id,
             inbox=message_id,
-            to=assignment.address,
+            to=elsewhere.to if elsewhere else assignment.address,
             content=content,
         )

@@ -169,6 +169,13 @@ def waiting_like(connection: Connection, row: Row) -> list[Row]:
     return [Row(**row._mapping) for row in rows]
 
 
+def newest_said(connection: Connection, owner: UUID) -> Row | None:
+    """The newest row of a principal that somebody wrote."""
+    query = select(*_COLUMNS).where(inbox.c.principal == owner, inbox.c.kind.in_(("message", "command")))
+    found = connection.execute(query.order_by(inbox.c.seq.desc()).limit(1)).one_or_none()
+    return Row(**found._mapping) if found else None
+
+
 def newest(connection: Connection, owner: UUID, channel: str | None = None, limit: int = 20) -> list[Row]:
     """The newest rows of a principal, at one channel or at any, newest first."""
     query = select(*_COLUMNS).where(inbox.c.principal == owner)

@@ -142,8 +142,9 @@ class EmailChannel:
     def _compose(self, reply: Reply, data: dict[str, Any]) -> ComposedMail:
         parts = render(reply.content["text"])
         # Without a mail that is answered it begins a thread of its own.
-        subject = data.get("subject") or texts.NEW_THREAD
-        thread = Thread(subject, data.get("message_id"), data.get("in_reply_to"), tuple(data.get("references") or ()))
+        subject = data.get("subject") or reply.content.get("subject") or texts.NEW_THREAD
+        given = (data.get("message_id"), data.get("in_reply_to"), tuple(data.get("references") or ()))
+        thread = Thread(str(subject), *given, begins=not data.get("to"))
         return compose(
             key=reply.key,
             own_address=self.config.address,

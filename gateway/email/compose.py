@@ -51,6 +51,8 @@ class Thread:
     message_id: str | None = None
     in_reply_to: str | None = None
     references: Sequence[str] = ()
+    begins: bool = False
+    """Nothing is answered: a thread of its own begins."""
 
 
 @dataclass(frozen=True)
@@ -108,12 +110,16 @@ def compose(
         fields.append(("Cc", ",\r\n ".join(_mailbox("", address) for address in cc)))
     if reply_to:
         fields.append(("Reply-To", _mailbox(own_name, reply_to)))
-    fields.append(("Subject", _unstructured(reply_subject(thread.subject), "Subject")))
+    subject = " ".join(_CONTROL.sub(" ", thread.subject).split())[:MAX_SUBJECT_CHARS]
+    fields.append(("Subject", _unstructured(subject if thread.begins else reply_subject(thread.subject), "Subject")))
     if thread.message_id and _ID.fullmatch(thread.message_id):
         fields.append(("In-Reply-To", thread.message_id))
     if references:
         fields.append(("References", "\r\n ".join(references)))
-    fields += [("Auto-Submitted", "auto-replied"), ("X-Auto-Response-Suppress", "All")]
+    fields += [
+        ("Auto-Submitted", "auto-generated" if thread.begins else "auto-replied"),
+        ("X-Auto-Response-Suppress", "All"),
+    ]
     head = "".join(f"{name}: {value}\r\n" for name, value in fields)
     utf8 = not head.isascii()
     return ComposedMail(identity, own_address, (*to, *cc), head.encode() + _body(text, html, files), utf8)

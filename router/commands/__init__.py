@@ -10,7 +10,7 @@ import re
 
 from sqlalchemy import Connection
 
-from router.commands import approving, linking, looking, outside
+from router.commands import approving, continuing, linking, looking, outside
 from router.commands.command import Answer, Asked, Command, Said
 
 COMMAND = re.compile(r"\s*[/!](?P<name>[a-z]+)(?:@\S+)?(?:\s+(?P<rest>.*))?\s*", re.DOTALL | re.IGNORECASE)
@@ -37,4 +37,5 @@ COMMANDS = {
     **approving.COMMANDS,
     **outside.COMMANDS,
     **linking.COMMANDS,
+    **continuing.COMMANDS,
 }

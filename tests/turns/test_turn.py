@@ -7,8 +7,9 @@ from sqlalchemy import text
 from agent.engine import EngineError, Step, ToolCall
 from agent.trajectory import Context
 from tests.turns.stage import Scripted, Stage, answer, shell
-from workspace_store import principal
+from workspace_store import continuations, inbox, principal
 from workspace_store import tenancy as tenancies
+from workspace_store.outbox import Address
 
 
 def results(context: Context) -> int:
@@ -168,3 +169,17 @@ async def test_who_was_blocked_while_they_waited_starts_nothing_in_a_room(stage:
     assert (await stage.replies(bob), await stage.replies(ann)) == ([], ["done"])
     assert [event.body["message"] for event in await stage.events("message.dropped") if event.body] == [bob.hex]
     assert await stage.verified()
+
+
+async def test_what_was_under_way_is_answered_where_the_person_went_on(stage: Stage) -> None:
+    async def script(context: Context) -> Step:
+        left, there = Address("local", "", "owner", ""), Address("local", "", "elsewhere", "t")
+        (row,) = await stage.database.read(lambda c: inbox.newest(c, stage.owner, limit=1))
+        await stage.database.write(lambda c: continuations.write(c, stage.owner, row.seq + 1, left, there))
+        return answer(context, "done")
+
+    message = await stage.hear("long work")
+    await stage.serve(Scripted(script))
+    query = text("SELECT conversation, thread FROM outbox")
+    assert list(await stage.database.read(lambda c: c.execute(query).all())) == [("elsewhere", "t")]
+    assert await stage.replies(message) == ["done"]
