@@ -16,7 +16,7 @@ import idna
 from sqlalchemy import Connection
 
 from identity import users
-from identity.users import GUEST, Claim, User
+from identity.users import GUEST, Claim, Known, User
 
 Policy = Literal["pairing", "allowlist", "open"]
 RoomPolicy = Literal["members", "open", "off"]
@@ -94,14 +94,13 @@ def is_admin(claim: Claim, admins: Sequence[str]) -> bool:
     """Whether a proven claim is the local owner or one of ``access.admins``."""
     if claim.channel == "local":
         return claim.external_id == OWNER
-    names = {f"{claim.channel}:{claim.external_id}", f"{claim.channel}:{claim.account}/{claim.external_id}"}
     if claim.channel == "email":
         return any(
             email_key(entry.removeprefix("email:")) == claim.external_id
             for entry in admins
             if entry.startswith("email:")
         )
-    return any(entry in names for entry in admins)
+    return Known(claim.channel, claim.account, claim.external_id).name in admins and "/" not in claim.external_id
 
 
 def email_key(address: str) -> str:

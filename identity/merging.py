@@ -170,7 +170,7 @@ def ask(
         _set(connection, other, state="objected")
     now = now_us()
     asked = Merge(
-        uuid4(), kept, absorbed, _folder(connection, kept, lost), "waiting", actor, by_link, now,
+        uuid4(), kept, absorbed, folder_for(connection, kept, lost), "waiting", actor, by_link, now,
         now + seconds * 1_000_000, None, "{}",
     )  # fmt: skip
     connection.execute(merge.insert().values(**asked.__dict__, undone_at=None))
@@ -306,7 +306,7 @@ def _higher(*roles: str) -> str:
     return min(roles, key=("admin", "member", "guest").index)
 
 
-def _folder(connection: Connection, kept: UUID, lost: User) -> str:
+def folder_for(connection: Connection, kept: UUID, lost: User) -> str:
     """A name for the absorbed workspace that is no other's, made of letters and digits."""
     kinds = "".join(c if c.isascii() and c.isalnum() else "-" for c in harmless(lost.display_name).lower())
     base = "-".join(filter(None, kinds.split("-")))[:FOLDER_CHARACTERS] or "user"

@@ -279,6 +279,12 @@ def identity_of(connection: Connection, claim: Claim) -> Known | None:
     return None if row is None else _known(row)
 
 
+def accounts(connection: Connection, channel: str) -> list[str]:
+    """The accounts of a channel that somebody has come by."""
+    rows = connection.execute(select(identity.c.account).where(identity.c.channel == channel).distinct().limit(10))
+    return [row.account for row in rows]
+
+
 def identity_by_id(connection: Connection, identifier: UUID) -> Known | None:
     row = connection.execute(select(identity).where(identity.c.id == identifier)).one_or_none()
     return None if row is None else _known(row)

@@ -26,7 +26,7 @@ def join(connection: Connection, heard: Heard, code: str) -> str:
     link = heard.link
     joined = linking.join(connection, link)
     if joined.merge is not None:
-        _make_findable(connection, joined.merge)
+        make_findable(connection, joined.merge)
     words = {side: _outcome(connection, link, joined.merge, side, code) for side in ("maker", "other")}
     other_side = "other" if heard.side == "maker" else "maker"
     tell(connection, link, other_side, f"joined:{link.id.hex}", words[other_side])
@@ -83,6 +83,15 @@ def _tell_admins(connection: Connection, merge: Merge) -> None:
             places.tell(connection, admin.id, key, Place(address, {}), texts.waits_for_admins(merge, kept, absorbed))
 
 
+def tell_objected(connection: Connection, merge: Merge) -> None:
+    """Both sides hear that a merge of theirs was stopped."""
+    link = linking.of_merge(connection, merge.id)
+    for side in ("maker", "other") if link is not None else ():
+        assert link is not None
+        them = name_of(connection, link, "other" if side == "maker" else "maker")
+        tell(connection, link, side, f"objected:{merge.id.hex}", texts.objected(them))
+
+
 def complete_due(connection: Connection) -> int:
     """Do the merges that are due, and tell whoever asked for them; how many were done."""
     done = 0
@@ -97,7 +106,7 @@ def complete_due(connection: Connection) -> int:
         done += 1
         finished = merging.get(connection, merge.id)
         assert finished is not None
-        _make_findable(connection, finished)
+        make_findable(connection, finished)
         link = linking.of_merge(connection, merge.id)
         if link is not None:
             for side in ("maker", "other"):
@@ -106,7 +115,7 @@ def complete_due(connection: Connection) -> int:
     return done
 
 
-def _make_findable(connection: Connection, merge: Merge) -> None:
+def make_findable(connection: Connection, merge: Merge) -> None:
     """What the absorbed one said lately: no turn of theirs will fold it any more."""
     if merge.state == "done":
         while context.fold_all_turns(connection, merge.absorbed):

@@ -141,3 +141,23 @@ def nobody_called(name: str) -> str:
 
 def database_unavailable(reason: str) -> str:
     return f"The database cannot be read: {reason}. Start it, or correct database_url."
+
+
+def about_to(verb: str, whom: str) -> str:
+    return f"About to {verb}: {whom}"
+
+
+def sure() -> str:
+    return "Go on? [y/N]"
+
+
+def not_confirmed() -> str:
+    return "Nothing was done. Without a terminal to ask at, add --yes to do it."
+
+
+def left_as_it_is() -> str:
+    return "Nothing was done."
+
+
+def not_done(why: str) -> str:
+    return f"Nothing was done: {why}."

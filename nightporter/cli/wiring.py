@@ -103,21 +103,22 @@ def volume_generations(settings: Settings, principal: str, limit: int) -> list[d
 
 def _read(settings: Settings, query: Callable[..., Any], principal: str | None = None) -> Any:
     """Run a query with the connection and the principal's id (None where no principal is asked for)."""
-    return _run(settings, query, principal, "read_now")
+    return run(settings, query, principal, "read_now")
 
 
-def _run(settings: Settings, query: Callable[..., Any], principal: str | None, door: str) -> Any:
+def run(settings: Settings, query: Callable[..., Any], principal: str | None, door: str) -> Any:
+    """Run a query by a ``door`` of the database (``read_now``, ``write_now``), as ``_read`` does."""
     database = importlib.import_module("workspace_store.database")
     path = database.sqlite_path(settings.database_url)
     if path is not None and not path.exists():
         raise CommandError(texts.no_database(path))
 
-    def run(connection: Any) -> Any:
+    def transaction(connection: Any) -> Any:
         return query(connection, None if principal is None else _principal(connection, principal))
 
     opened = database.Database(settings.database_url)
     try:
-        return getattr(opened, door)(run)
+        return getattr(opened, door)(transaction)
     except database.DatabaseUnavailable as error:
         raise CommandError(texts.database_unavailable(str(error))) from error
     finally:
@@ -152,7 +153,7 @@ def answer_approval(settings: Settings, code: str, verdict: str, choice: str) ->
     def answer(connection: Any, _: Any) -> Any:
         return actions.answer(connection, code, None, verdict, via="cli", hooks=hooks, choice=choice)
 
-    answered = _run(settings, answer, None, "write_now")
+    answered = run(settings, answer, None, "write_now")
     found = answered.decision.approval
     about = actions.as_json(found) if found else {}
     return {"outcome": answered.decision.outcome, "said": answered.text, **about}

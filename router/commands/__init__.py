@@ -10,7 +10,7 @@ import re
 
 from sqlalchemy import Connection
 
-from router.commands import approving, continuing, linking, looking, outside
+from router.commands import administering, approving, continuing, linking, looking, outside
 from router.commands.command import Answer, Asked, Command, Said
 
 COMMAND = re.compile(r"\s*[/!](?P<name>[a-z]+)(?:@\S+)?(?:\s+(?P<rest>.*))?\s*", re.DOTALL | re.IGNORECASE)
@@ -38,4 +38,5 @@ COMMANDS = {
     **outside.COMMANDS,
     **linking.COMMANDS,
     **continuing.COMMANDS,
+    **administering.COMMANDS,
 }

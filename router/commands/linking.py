@@ -103,11 +103,7 @@ def _object(connection: Connection, asked: Asked) -> str:
     waiting = [one for one in merging.of(connection, asked.user.id) if one.state == "waiting"]
     for one in waiting:
         merging.object_to(connection, one, asked.user.id)
-        link = linking.of_merge(connection, one.id)
-        for side in ("maker", "other") if link is not None else ():
-            assert link is not None
-            them = joining.name_of(connection, link, "other" if side == "maker" else "maker")
-            joining.tell(connection, link, side, f"objected:{one.id.hex}", texts.objected(them))
+        joining.tell_objected(connection, one)
     return texts.OBJECTED if waiting else texts.NOTHING_TO_OBJECT_TO
 
 

@@ -1,0 +1,104 @@
+"""``nightporter users``: the commands and their options; what they do is imported when they run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+users = typer.Typer(no_args_is_help=True, help="Users: who there is, who may come in, whose channels are one person's.")
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]
+Who = Annotated[
+    str,
+    typer.Argument(
+        metavar="USER", help="UUID, its beginning, or a name: email:ann@example.org, slack:T1/U1, telegram:42, owner."
+    ),
+]
+Identity = Annotated[
+    str, typer.Argument(metavar="CHANNEL:ID", help="email:ann@example.org, slack:T1/U1 or telegram:42.")
+]
+
+
+def _do(verb: str, *words: str, yes: bool, as_json: bool) -> int:
+    from nightporter.cli import administering
+
+    return administering.do(verb, words, yes=yes, as_json=as_json)
+
+
+@users.command("list")
+def users_list(
+    after: Annotated[str, typer.Option("--after", metavar="USER", help="Those after this one.")] = "",
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = 100,
+    json: Json = False,
+) -> int:
+    """List users in the order they came, a page at a time; then who waits to be let in."""
+    from nightporter.cli import administering
+
+    return administering.listed(after, limit, as_json=json)
+
+
+@users.command("show")
+def users_show(user: Who, json: Json = False) -> int:
+    """Say who a user is, where they are known, what they have, and what was done about them."""
+    from nightporter.cli import administering
+
+    return administering.shown(user, as_json=json)
+
+
+@users.command("approve")
+def users_approve(code: Annotated[str, typer.Argument(metavar="CODE")], json: Json = False) -> int:
+    """Let a stranger in who waits with a code."""
+    return _do("approve", code, yes=True, as_json=json)
+
+
+@users.command("refuse")
+def users_refuse(code: Annotated[str, typer.Argument(metavar="CODE")], json: Json = False) -> int:
+    """Turn a stranger away who waits with a code."""
+    return _do("refuse", code, yes=True, as_json=json)
+
+
+@users.command("link")
+def users_link(user: Who, identity: Identity, yes: Yes = False, json: Json = False) -> int:
+    """Vouch that whoever comes by an identity is this user."""
+    return _do("link", user, identity, yes=yes, as_json=json)
+
+
+@users.command("unlink")
+def users_unlink(identity: Identity, yes: Yes = False, json: Json = False) -> int:
+    """Take an identity from its user; whoever comes by it afterwards is a stranger."""
+    return _do("unlink", identity, yes=yes, as_json=json)
+
+
+@users.command("merge")
+def users_merge(keep: Who, absorb: Who, yes: Yes = False, json: Json = False) -> int:
+    """Make two users one. Nothing is copied; `unmerge` gives back what came from each."""
+    return _do("merge", keep, absorb, yes=yes, as_json=json)
+
+
+@users.command("unmerge")
+def users_unmerge(absorbed: Who, yes: Yes = False, json: Json = False) -> int:
+    """Make two users again of one that was merged."""
+    return _do("unmerge", absorbed, yes=yes, as_json=json)
+
+
+@users.command("role")
+def users_role(
+    user: Who, role: Annotated[str, typer.Argument(metavar="ROLE", help="admin or member.")], yes: Yes = False,
+    json: Json = False,
+) -> int:  # fmt: skip
+    """Make a user an administrator, or a member."""
+    return _do("role", user, role, yes=yes, as_json=json)
+
+
+@users.command("block")
+def users_block(user: Who, yes: Yes = False, json: Json = False) -> int:
+    """Stop what runs for a user, end their sandbox, and answer nothing more."""
+    return _do("block", user, yes=yes, as_json=json)
+
+
+@users.command("unblock")
+def users_unblock(user: Who, yes: Yes = False, json: Json = False) -> int:
+    """Hear a blocked user again."""
+    return _do("unblock", user, yes=yes, as_json=json)
