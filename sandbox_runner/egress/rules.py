@@ -18,6 +18,10 @@ WEB_PORTS = (80, 443)
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that ask and change nothing (RFC 9110, 9.2.1); TRACE is refused everywhere."""
 
+# Top-level names that are not the public's (RFC 6761, RFC 6762, ICANN's .internal, and what networks use).
+_OF_ONES_OWN = frozenset(
+    ("corp", "example", "home", "internal", "intranet", "lan", "local", "localdomain", "localhost", "test")
+)
 _METHOD = re.compile(r"[A-Z][A-Z-]{0,31}")
 _EXAMPLE = "write for example pypi.org, *.example.org, example.org:8443 or GET|HEAD api.example.org"
 
@@ -42,7 +46,7 @@ class Pattern:
             host = names.canonical(bare)
         except BadHost as error:
             raise ValueError(f"{error}; {_EXAMPLE}") from None
-        if below and (names.address_of(host) is not None or "." not in host):
+        if below and (names.address_of(host) is not None or ("." not in host and host not in _OF_ONES_OWN)):
             raise ValueError(f"{text!r} would let too much through; name a host of your own below it")
         return cls(host, below)
 
