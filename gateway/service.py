@@ -23,6 +23,7 @@ from gateway.drafts import Drafts
 from gateway.email.channel import EmailChannel
 from gateway.email.config import EmailConfig
 from gateway.email.maildir import Maildir
+from gateway.email.pulling import puller_for
 from gateway.email.send import SmtpRelay
 from gateway.email.senders import senders
 from gateway.email.smtp_server import EmailServer
@@ -34,6 +35,7 @@ from gateway.local.channel import LocalChannel
 from gateway.local.http_protocol import BoundedHttp
 from gateway.local.stream import Listeners
 from gateway.platforms import PlatformSettings, configured
+from gateway.reading import OneReader
 from identity.access import Access
 from identity.limits import Limits
 from router.actions import Woken
@@ -124,7 +126,13 @@ async def serve(
         await platform.start()
         channels[platform.name] = platform
         fetchers[platform.name] = platform.fetch
-    health = Health(database, lives, connect_async, lambda: [word for platform in outside for word in platform.wrong()])
+    puller = puller_for(mail, database, OneReader(database, lives, life.id), blobs)
+
+    def wrong() -> list[str]:
+        pulling = [puller.wrong] if puller is not None and puller.wrong else []
+        return pulling + [word for platform in outside for word in platform.wrong()]
+
+    health = Health(database, lives, connect_async, wrong)
     local = Local(inbox, database, token, listeners, health)
     app = local.app([route for platform in outside for route in platform.routes()])
     config = uvicorn.Config(
@@ -137,6 +145,7 @@ async def serve(
         asyncio.create_task(delivery.run()),
         asyncio.create_task(fetching.run()),
         asyncio.create_task(_hear(connect_async, delivery, drafts, listeners)),
+        *([asyncio.create_task(puller.run())] if puller is not None else []),
     ]
     ready()
     await liveness.until(stopping, working)

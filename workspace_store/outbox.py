@@ -38,6 +38,7 @@ from workspace_store.principal import principal
 CLAIM_SECONDS = 60
 # Literals, not parameters: SQLite uses a partial index only for the words it was made with.
 OPEN_WORDS = "status IN ('queued', 'sending')"
+MAIL_WORDS = "channel = 'email' AND external_id IS NOT NULL"
 OPEN: tuple[ColumnElement[str], ...] = (literal_column("'queued'"), literal_column("'sending'"))
 DEAD: ColumnElement[str] = literal_column("'dead'")
 
@@ -58,6 +59,7 @@ class OutboxReply(SQLModel, table=True):
               postgresql_where=text("possibly_repeated")),
         Index("outbox_sent_as", "channel", "account", "conversation", "external_id",
               sqlite_where=text("external_id IS NOT NULL"), postgresql_where=text("external_id IS NOT NULL")),
+        Index("outbox_mail", "external_id", sqlite_where=text(MAIL_WORDS), postgresql_where=text(MAIL_WORDS)),
         Index("outbox_dead", "number", sqlite_where=text("status = 'dead'"), postgresql_where=text("status = 'dead'")),
     )  # fmt: skip
 

@@ -70,7 +70,7 @@ class EmailChannel:
         try:
             sender = None if mail.authenticated else await self.senders.prove(mail)
         except Unproven as error:
-            return self._unproven(str(error), parsed)
+            return self._unproven(str(error), mail, parsed)
         except TryAgain as error:
             log.warning("a sender cannot be checked now", reason=str(error), message_id=parsed.message_id)
             return TryLater(texts.PROOF_LATER.format(reason=error), texts.NOT_PROVEN_YET)
@@ -80,13 +80,14 @@ class EmailChannel:
             return TryLater()
         return Accepted()
 
-    def _unproven(self, reason: str, parsed: ParsedMail) -> Verdict:
+    def _unproven(self, reason: str, mail: ReceivedMail, parsed: ParsedMail) -> Verdict:
         """Refused while the sender's own server is connected: an honest sender learns of it, and nobody else does.
 
         A server of our own would make a bounce of the refusal, to a victim: it is told nothing.
         """
         log.info("mail dropped", reason="its sender is not proven", detail=reason, message_id=parsed.message_id)
-        return Accepted() if self.config.behind_own_server else RefusedMail(reason, texts.NOT_PROVEN)
+        returned = self.config.behind_own_server and mail.protocol != "imap"
+        return Accepted() if returned else RefusedMail(reason, texts.NOT_PROVEN)
 
     def _envelope(self, mail: ReceivedMail, parsed: ParsedMail, sender: Sender | None) -> Envelope:
         """``sender`` is None for the owner, who logged in: their From is unproven and only where the answer goes."""
@@ -109,15 +110,16 @@ class EmailChannel:
             sender=claim,
             conversation=email_key(address),
             thread=next((part for part in thread if part), ""),
-            text=self._linking(mail) or clean(parsed.reply_text.strip() or parsed.subject.strip()),
+            text=self._linking(mail, parsed) or clean(parsed.reply_text.strip() or parsed.subject.strip()),
             context=clean(parsed.context),
             sent_at=int(parsed.date.timestamp() * 1e6) if parsed.date else None,
             reply=reply,
         )
 
-    def _linking(self, mail: ReceivedMail) -> str:
+    def _linking(self, mail: ReceivedMail, parsed: ParsedMail) -> str:
         """The command that writing to ``porter+CODE@`` is; whatever the mail says besides is not read."""
-        for address in mail.recipients:
+        # A mailbox knows no envelope; there the fields say which of our addresses was written to.
+        for address in mail.recipients or (*parsed.to, *parsed.cc):
             code = codes.typed(plus_part(address, self.config.address))
             if len(code) == codes.LINK_CHARACTERS:
                 return f"/link {code}"

@@ -72,7 +72,7 @@ class ByDmarc:
         if self._prover is None:
             self._prover = await asyncio.to_thread(self._make)
         at = mail.received_at or datetime.now(UTC)
-        evidence = Evidence(mail.raw, mail.peer, mail.helo, mail.envelope_from, at)
+        evidence = Evidence(mail.raw, mail.peer, mail.helo, mail.envelope_from or "", at)
         proven = await self._prover.prove(evidence)
         return Sender(proven.author.address, proven.author.name, "dmarc", proven.seen_as)
 

@@ -39,8 +39,8 @@ class ReceivedMail:
     """A mail as it came in, not yet read."""
 
     raw: bytes = field(repr=False)
-    envelope_from: str
-    """Empty for the null sender."""
+    envelope_from: str | None
+    """Empty for the null sender; None where no envelope is known (a mailbox)."""
     recipients: tuple[str, ...]
     peer: str
     """The address of the client, without its port."""

@@ -48,6 +48,10 @@ NOT_SELF = "it comes from our own address"
 NOT_NOREPLY = "its sender says that nobody reads answers ({address})"
 NOT_ADDRESSED = "it names no sender"
 
+NO_MAILBOX = "mail cannot be fetched from {mailbox}: {reason}; check email.imap_url"
+NO_FOLDER = "mail cannot be fetched: {mailbox} cannot be opened ({reason}); check the folder in email.imap_url"
+BAD_IMAP_URL = "email.imap_url must look like imaps://user:password@host/folder"
+
 RELAY_UNREACHABLE = "cannot reach the mail relay {relay}: {reason}"
 RELAY_REFUSED_LOGIN = "the mail relay {relay} refused user and password: {reason}; check email.relay"
 RELAY_NEEDS_TLS = (

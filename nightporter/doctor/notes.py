@@ -68,7 +68,6 @@ NOT_USED_YET = {
     "sandbox": ("max_awake_seconds",),
     "engine": ("base_url", "api_key", "fallbacks", "context_window", "daily_budget_usd"),
     "identity": ("trusted_slack_teams",),
-    "email": ("imap_url",),
 }
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import smtplib
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from nightporter.testing import House
+from nightporter.testing import House, wait_until
 from nightporter.testing.dns import DnsServer
+from nightporter.testing.imap import ImapServer
 from nightporter.testing.mail import MailDomain, letter
 from tests.scenarios import post
 
@@ -25,3 +27,23 @@ def test_a_signed_mail_is_answered_and_a_forged_one_refused(make_house: Callable
         assert "signed" in post.text_of(post.reply_to(house, signed))
         assert post.replies_to(house, forged) == []
         assert post.reply_to(house, signed)["To"] == "Ann <ann@example.org>"
+
+
+def test_mail_is_fetched_from_a_mailbox_and_answered(make_house: Callable[..., House], tmp_path: Path) -> None:
+    mailbox = ImapServer(tmp_path / "imap").start()
+    try:
+        with DnsServer() as dns:
+            ann = MailDomain(dns, "example.org")
+            fetched, forged, later = letter("$ echo fetched"), letter("$ echo forged"), letter("$ echo later")
+            mailbox.deliver(ann.sign(fetched))
+            mailbox.deliver(bytes(forged))
+            house = make_house(
+                email__dns_server=dns.address, access__admins="email:ann@example.org", email__imap_url=mailbox.url
+            )
+            assert "fetched" in post.text_of(post.reply_to(house, fetched))
+            mailbox.deliver(ann.sign(later))
+            assert "later" in post.text_of(post.reply_to(house, later))
+            assert post.replies_to(house, forged) == []
+            wait_until(lambda: mailbox.seen() == [True, False, True], "what was recorded is marked as read")
+    finally:
+        mailbox.stop()

@@ -23,7 +23,7 @@ from workspace_store.database import Database, create_engine
 MODELS = (
     "continuations",
     "approvals", "principal", "inbox", "journal", "checkpoints", "outbox", "memory", "effects", "egress_grants",
-    "attachments", "readers",
+    "attachments", "readers", "mailboxes",
 )  # fmt: skip
 IDENTITY = ("users", "rooms", "pairing", "linking", "merging")
 

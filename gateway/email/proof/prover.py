@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -22,6 +20,7 @@ from gateway.email.proof.dkim_check import Rejected, Signature
 from gateway.email.proof.lookups import Lookups, Resolver, TooManyLookups
 from gateway.email.proof.results import Result, own_results
 from gateway.email.senders import TryAgain, Unproven
+from gateway.email.threads import Threads
 
 log = structlog.get_logger()
 
@@ -64,7 +63,7 @@ class Prover:
     waiting: int = 0
 
     def __post_init__(self) -> None:
-        self._threads = ThreadPoolExecutor(THREADS, "mail-proof")
+        self._threads = Threads(THREADS, "mail-proof")
 
     async def prove(self, evidence: Evidence) -> Proven:
         """Raises Unproven, or TryAgain where it cannot be told now."""
@@ -72,14 +71,14 @@ class Prover:
             raise TryAgain("too many mails wait for DNS")
         self.waiting += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, partial(self.judge, evidence))
+            return await self._threads.run(partial(self.judge, evidence))
         except TooManyLookups as error:
             raise Unproven(texts.UNPROVEN_LOOKUPS) from error
         finally:
             self.waiting -= 1
 
     def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()
 
     def judge(self, evidence: Evidence) -> Proven:
         """The same, blocking. Raises Unproven, TryAgain, TooManyLookups."""
