@@ -27,6 +27,7 @@ from sandbox_runner.disk_watch import DiskWatch
 from sandbox_runner.guest_connection import GuestConnection
 from sandbox_runner.on_disk import OnDisk
 from sandbox_runner.published import Snapshot, write_checkpoint
+from sandbox_runner.retention import Pruner, Retention
 from sandbox_runner.seat_files import SeatFiles
 from sandbox_runner.seats import Awake, Seat, Seating
 from sandbox_runner.uids import strip_special_bits
@@ -69,6 +70,7 @@ class Keeper:
     files: SeatFiles
     egress: WayOut | None = None
     task_grace: float = TASK_GRACE_SECONDS
+    retention: Retention = field(default_factory=Retention)
     _seats: dict[UUID, Seat] = field(default_factory=dict)
     _locks: WeakValueDictionary[UUID, asyncio.Lock] = field(default_factory=WeakValueDictionary)
     """One lock a principal, as long as anybody holds or awaits it."""
@@ -81,6 +83,7 @@ class Keeper:
     def __post_init__(self) -> None:
         share = DiskUsage(self.limits.disk_mb << 20, self.limits.disk_files)
         self.disk = DiskWatch(self.seating.volumes.root, share)
+        self.pruner = Pruner(self.seating.database, self.retention)
 
     def _lock(self, owner: UUID) -> asyncio.Lock:
         lock = self._locks.get(owner)
@@ -347,6 +350,15 @@ class Keeper:
             write_checkpoint(connection, seat.principal, seq, None, snapshot)
 
         await self.database.write(transaction)
+        await self._prune(seat, lease)
+
+    async def _prune(self, seat: Seat, lease: Lease) -> None:
+        """Drop old generations, unless somebody waits; what cannot be dropped now can be later."""
+        try:
+            if not await self.database.read(partial(principal.waiting, identifier=seat.principal)):
+                await self.pruner.prune(seat.principal, seat.volume, lease)
+        except (VolumeError, OSError) as error:
+            log.warning("could not drop old generations", principal=str(seat.principal), reason=str(error))
 
     async def close(self, seconds: float) -> None:
         """Put everything to sleep, within ``seconds``; what does not sleep in time keeps its last publication."""

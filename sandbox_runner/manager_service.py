@@ -19,6 +19,7 @@ from sandbox_runner.egress.control import EgressDoor
 from sandbox_runner.manager import Manager
 from sandbox_runner.manager_server import listen
 from sandbox_runner.no_backend import NoBackend
+from sandbox_runner.retention import Retention
 from sandbox_runner.sandboxes import socket_path
 from sandbox_runner.seat_files import SeatFiles
 from sandbox_runner.seats import Seating
@@ -75,6 +76,7 @@ async def serve(
     manager = Manager(
         seating, await choose_backend(home, host, settings), Path(guest.__file__).parent,
         limits(settings, environment), settings.idle_seconds, ring, SeatFiles(DirectoryBlobs(home / "blobs")), egress,
+        retention=Retention(settings.keep_generations, settings.keep_days, settings.history_mb << 20),
     )  # fmt: skip
     server = await listen(manager, socket_path(home, host))
     keeping = [asyncio.create_task(manager.keep()), asyncio.create_task(egress.keep())]

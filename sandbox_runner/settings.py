@@ -26,5 +26,11 @@ class SandboxSettings(Section):
     """Disk space that a principal's workspace and home may take, in MB; what would write more is paused."""
     disk_files: PositiveInt = 500_000
     """Files and folders that they may have; what would make more is paused."""
+    keep_generations: PositiveInt = 200
+    """Generations of a workspace that are kept, the newest."""
+    keep_days: PositiveFloat = 90
+    """How long a generation is kept, in days; the newest always is."""
+    history_mb: PositiveInt = 4096
+    """Disk space that all generations of one workspace may take together, in MB; the oldest go first."""
     command_timeout_seconds: PositiveFloat = 120
     """When a command that still runs becomes a background task, in seconds."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import BigInteger, Column, Connection, Index, Text, bindparam, func, select, text, update
+from sqlalchemy import BigInteger, Column, Connection, Index, Text, bindparam, delete, func, or_, select, text, update
 from sqlmodel import Field, SQLModel
 
 from workspace_store.database import now_us, storable, table, to_json
@@ -229,3 +229,33 @@ def committed_generation(connection: Connection, owner: UUID, number: int) -> Co
         )
     ).one_or_none()
     return CommittedGeneration(**row._mapping) if row else None
+
+
+def generation_numbers(connection: Connection, owner: UUID) -> list[int]:
+    """Every generation that is kept, ascending."""
+    query = select(generation.c.generation).where(generation.c.principal == owner).order_by(generation.c.generation)
+    return [int(row.generation) for row in connection.execute(query)]
+
+
+def generations_beyond(connection: Connection, owner: UUID, most: int, before: int) -> list[int]:
+    """Those older than the newest ``most``, or than ``before`` (microseconds), ascending; never the newest."""
+    kept = (
+        select(generation.c.generation)
+        .where(generation.c.principal == owner)
+        .order_by(generation.c.generation.desc())
+        .limit(most)
+    )
+    oldest, newest = connection.execute(select(func.min(kept.subquery().c[0]), func.max(kept.subquery().c[0]))).one()
+    query = select(generation.c.generation).where(
+        generation.c.principal == owner,
+        generation.c.generation != newest,
+        or_(generation.c.generation < oldest, generation.c.at < before),
+    )
+    return [int(row.generation) for row in connection.execute(query.order_by(generation.c.generation))]
+
+
+def forget_generations(connection: Connection, owner: UUID, numbers: list[int]) -> None:
+    """Take generations off the list; their files go after."""
+    for start in range(0, len(numbers), 500):
+        some = numbers[start : start + 500]
+        connection.execute(delete(generation).where(generation.c.principal == owner, generation.c.generation.in_(some)))

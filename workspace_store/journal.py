@@ -62,6 +62,7 @@ KINDS: Mapping[str, str] = {
     "sandbox.woken": "a sandbox was built and process state restored into it",
     "sandbox.slept": "a sandbox was captured and dismantled",
     "workspace.restored": "the volume was set back to an earlier generation, as a new one",
+    "workspace.pruned": "old generations of the workspace were dropped",
     "checkpoint.committed": "a turn's result was committed",
     "context.compressed": "turns were folded into records",
     "reply.queued": "a reply was put into the outbox",

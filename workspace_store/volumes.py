@@ -207,6 +207,16 @@ class Volume:
         """Ascending. Raises ManifestCorrupt."""
         return [manifests.load(self._generations, number) for number in manifests.numbers(self._generations)]
 
+    def numbers(self) -> set[int]:
+        """Of the generations that are there."""
+        return set(manifests.numbers(self._generations))
+
+    @property
+    def stored_bytes(self) -> int:
+        """What the objects of all generations take on the disk."""
+        self._store.refresh()
+        return self._store.stored_bytes
+
     def generation_exists(self, number: int) -> bool:
         return manifests.exists(self._generations, number)
 
