@@ -15,6 +15,7 @@ from aiosmtpd.smtp import SMTP, Envelope, Session, syntax
 from gateway.email import texts
 
 COMMAND_OCTETS = 4096
+MAX_FAILED_LOGINS = 5
 DRAIN_FACTOR = 3
 """How many times the largest message is read and thrown away before the connection is cut."""
 
@@ -25,6 +26,7 @@ class Host(Protocol):
     def opened(self, connection: Porter) -> str | None: ...
     def closed(self, connection: Porter) -> None: ...
     def reserve(self, size: int) -> bool: ...
+    async def login_turn(self, session: Session) -> None: ...
     async def received(self, session: Session, envelope: Envelope, raw: bytes) -> str: ...
 
 
@@ -49,6 +51,7 @@ class Porter(SMTP):
         self._turned_away = False
         self._socket: asyncio.Transport | None = None
         self.receiving = False
+        self._failed_logins = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         if self._socket is None and isinstance(transport, asyncio.Transport):
@@ -82,6 +85,18 @@ class Porter(SMTP):
         """Close, message or not; what was written is still sent."""
         if not self.gone and isinstance(self.transport, asyncio.Transport):
             self.transport.close()
+
+    @syntax("AUTH <mechanism>")
+    async def smtp_AUTH(self, arg: str | None) -> None:
+        """A login, when it is the client's turn; a connection has a few tries."""
+        assert self.session is not None
+        await self._host.login_turn(self.session)
+        self._reset_timeout()
+        await super().smtp_AUTH(arg)
+        if not self.session.authenticated:
+            self._failed_logins += 1
+            if self._failed_logins >= MAX_FAILED_LOGINS:
+                self.leave(texts.TOO_MANY_LOGINS)
 
     @syntax("DATA")
     async def smtp_DATA(self, arg: str | None) -> None:

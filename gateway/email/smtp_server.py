@@ -28,8 +28,10 @@ log = structlog.get_logger(__name__)
 MAX_CONNECTIONS = 100
 MAX_RECIPIENTS = 100
 MAX_HOPS = 50
-MAX_LOGIN_FAILURES = 5
 LOGIN_WINDOW_SECONDS = 300.0
+FREE_LOGIN_FAILURES = 5
+"""How many wrong logins an address has in that time before its logins are taken slowly, one after the other."""
+LOGIN_SECONDS = 0.2
 MESSAGES_IN_FLIGHT = 4
 """How many messages of the largest size may be in memory at once."""
 
@@ -98,6 +100,8 @@ class EmailServer:
         self._token = token.encode()
         self._clock = clock
         self._failures: dict[str, list[float]] = {}
+        """Times of wrong logins, by the client's address."""
+        self._turns: dict[str, asyncio.Lock] = {}
         self._connections: set[Porter] = set()
         self._accepting: set[asyncio.Task[str]] = set()
         self._bytes_in_flight = 0
@@ -222,28 +226,39 @@ class EmailServer:
     def _authenticate(
         self, server: SMTP, session: Session, envelope: Envelope, mechanism: str, data: Any
     ) -> AuthResult:
-        """SMTP AUTH (RFC 4954): user `owner`, password the local token, compared in constant time."""
+        """SMTP AUTH (RFC 4954): user `owner`, password the local token, compared in constant time.
+
+        An address is shared by everyone behind it, this machine's by all its programs: whoever has the token is let in
+        whatever others guessed, if a little later (`login_turn`).
+        """
         peer = _peer(session)
-        if self._too_many_failures(peer):
-            return AuthResult(success=False, handled=False, message=texts.TOO_MANY_LOGINS)
         if isinstance(data, LoginPassword) and self._token:
             user = hmac.compare_digest(data.login, b"owner")
             secret = hmac.compare_digest(data.password, self._token)
             if user and secret:
-                self._failures.pop(peer, None)
                 return AuthResult(success=True, auth_data="owner")
         self._failures.setdefault(peer, []).append(self._clock())
         if len(self._failures) > 10_000:
             self._failures.pop(next(iter(self._failures)))
         return AuthResult(success=False, handled=False, message=texts.BAD_LOGIN)
 
-    def _too_many_failures(self, peer: str) -> bool:
+    async def login_turn(self, session: Session) -> None:
+        """Wait until the client may try a login: after some wrong ones, an address has one try at a time, slowly."""
+        peer = _peer(session)
+        if self._wrong_logins(peer) < FREE_LOGIN_FAILURES:
+            self._turns.pop(peer, None)
+            return
+        async with self._turns.setdefault(peer, asyncio.Lock()):
+            await asyncio.sleep(LOGIN_SECONDS)
+
+    def _wrong_logins(self, peer: str) -> int:
+        """How many wrong logins came from an address in the last minutes."""
         recent = [at for at in self._failures.get(peer, []) if at > self._clock() - LOGIN_WINDOW_SECONDS]
         if recent:
             self._failures[peer] = recent
         else:
             self._failures.pop(peer, None)
-        return len(recent) >= MAX_LOGIN_FAILURES
+        return len(recent)
 
 
 def _peer(session: Session) -> str:

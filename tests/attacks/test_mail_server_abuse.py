@@ -197,16 +197,49 @@ async def test_the_room_for_messages_under_way_is_bounded_and_given_back(kept: K
     assert kept.server._bytes_in_flight == 0
 
 
-async def test_guessing_the_token_ends_soon(kept: Kept) -> None:
-    answers = []
-    for number in range(8):
-        client = await Client.of(kept)
-        answers.append((await client.say(b"AUTH PLAIN " + base64.b64encode(b"\0owner\0guess%d" % number)))[:3])
-        client.writer.close()
-    assert answers == [b"535"] * 5 + [b"421"] * 3
+def login(password: bytes) -> bytes:
+    return b"AUTH PLAIN " + base64.b64encode(b"\0owner\0" + password)
+
+
+async def test_guessing_the_token_ends_a_connection(kept: Kept) -> None:
     client = await Client.of(kept)
-    assert (await client.say(b"AUTH PLAIN " + base64.b64encode(b"\0owner\0right-token"))).startswith(b"421")
-    client.writer.close()
+    answers = [(await client.say(login(b"guess%d" % number)))[:3] for number in range(5)]
+    assert answers == [b"535"] * 5
+    assert (await client.answer()).startswith(b"421")
+    assert await client.reader.read() == b""
+
+
+async def test_guessing_is_slow_from_any_number_of_connections(kept: Kept) -> None:
+    async def guess(number: int) -> None:
+        client = await Client.of(kept)
+        await client.say(login(b"guess%d" % number))
+        client.writer.close()
+
+    await asyncio.gather(*(guess(number) for number in range(5)))
+    began = asyncio.get_running_loop().time()
+    await asyncio.gather(*(guess(number) for number in range(10)))
+    assert asyncio.get_running_loop().time() - began >= 10 * 0.2
+
+
+async def test_who_has_the_token_is_not_locked_out_by_who_guesses(kept: Kept) -> None:
+    """This machine's address is shared by all its programs."""
+
+    async def guess_on() -> None:
+        while True:
+            client = await Client.of(kept)
+            with contextlib.suppress(ConnectionError):
+                await client.say(login(b"guess"))
+            client.writer.close()
+
+    guessers = [asyncio.create_task(guess_on()) for _ in range(5)]
+    await asyncio.sleep(2)
+    owner = await Client.of(kept)
+    async with asyncio.timeout(10):
+        assert (await owner.say(login(b"right-token"))).startswith(b"235")
+    owner.writer.close()
+    for task in guessers:
+        task.cancel()
+    await asyncio.gather(*guessers, return_exceptions=True)
 
 
 @pytest.mark.parametrize(
