@@ -15,8 +15,8 @@ from sqlalchemy import Connection
 from agent import texts
 from agent.trajectory import (
     FOLDED_RECORDS,
-    FOLDED_TOKENS,
-    VERBATIM_TOKENS,
+    FOLDED_SHARE,
+    VERBATIM_SHARE,
     VERBATIM_TURNS,
     Context,
     Said,
@@ -25,39 +25,53 @@ from agent.trajectory import (
     within,
 )
 from workspace_store import checkpoints, memory
+from workspace_store.checkpoints import TurnRecord
 from workspace_store.database import now_us
 
 FOLD_BATCH = 4
 NOTES = 20
+NEW_NOTES = 44
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What a wake reads."""
+    """What a wake reads. ``new_notes`` were written since the oldest turn that is still told word for word."""
 
     recent: list[list[Said]]
     folded: list[str]
     notes: list[str]
+    new_notes: list[str]
 
 
-def load(connection: Connection, owner: UUID) -> Seen:
-    """The last turns word for word, the newest records before them, the newest notes."""
+def load(connection: Connection, owner: UUID, window: int) -> Seen:
+    """The last turns word for word, the newest records before them, the newest notes, as fits ``window`` tokens.
+
+    What comes first changes only with a folding, so that a provider's cache holds from turn to turn: turns that no
+    longer fit go in batches, and notes stay where they were read first.
+    """
     records = checkpoints.newest_turns(connection, owner, VERBATIM_TURNS + FOLD_BATCH, folded=False)
-    recent: list[list[Said]] = []
-    budget = VERBATIM_TOKENS
+    spilling = _too_many(records, window * VERBATIM_SHARE // 100)
     first = records[0].seq if records else 0
-    spilled: list[str] = []
-    for record in reversed(records):
-        turn = [Said.from_json(item) for item in record.messages]
-        budget -= record.tokens
-        if budget < 0 and recent:
-            spilled.insert(0, fold(turn))
-        else:
-            recent.insert(0, turn)
+    since = records[spilling].at if spilling < len(records) else now_us()
+    told = [[Said.from_json(item) for item in record.messages] for record in records]
     before = first or (1 << 62)
     folds = [text for _, text in checkpoints.newest_folds(connection, owner, before, FOLDED_RECORDS)]
-    notes = [note.body for note in memory.notes(connection, owner, NOTES)][::-1]
-    return Seen(recent, within([*folds, *spilled], FOLDED_TOKENS), notes)
+    folds += [fold(turn) for turn in told[:spilling]]
+    found = memory.notes(connection, owner, NOTES + NEW_NOTES)[::-1]
+    old = [note.body for note in found if note.at < since][-NOTES:]
+    new = [note.body for note in found if note.at >= since]
+    return Seen(told[spilling:], within(folds, window * FOLDED_SHARE // 100), old, new)
+
+
+def _too_many(records: Sequence[TurnRecord], budget: int) -> int:
+    """How many of the oldest turns must go for the rest to fit; whole batches where that is enough."""
+    left = sum(record.tokens for record in records)
+    gone = 0
+    while left > budget and gone < len(records) - 1:
+        batch = records[gone : min(gone + FOLD_BATCH, len(records) - 1)]
+        left -= sum(record.tokens for record in batch)
+        gone += len(batch)
+    return gone
 
 
 def build(seen: Seen, turn: Sequence[Said], briefing: Sequence[str]) -> Context:
@@ -70,7 +84,7 @@ def build(seen: Seen, turn: Sequence[Said], briefing: Sequence[str]) -> Context:
         recent=list(seen.recent),
         turn=list(turn),
         status=f"It is {now:%Y-%m-%d %H:%M} UTC.",
-        briefing=list(briefing),
+        briefing=[*briefing, *map(texts.new_note, seen.new_notes)],
     )
 
 

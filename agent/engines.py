@@ -1,17 +1,25 @@
-"""Which engine a setting names."""
+"""Which engine the settings name."""
 
 from __future__ import annotations
 
 from agent.engine import Engine
+from agent.model_engine import ModelEngine
+from agent.models import names
 from agent.operator import Operator
+from agent.settings import EngineSettings
+from agent.tools import TOOLS
 
 
 class EngineNotAvailable(Exception):
     """The setting names an engine this release does not have."""
 
 
-def make(model: str) -> Engine:
-    """The engine of ``engine.model``. Raises EngineNotAvailable."""
-    if model == "operator":
+def make(settings: EngineSettings) -> Engine:
+    """The engine of ``[engine]``; loads no library yet. Raises EngineNotAvailable."""
+    if settings.model == "operator":
         return Operator()
-    raise EngineNotAvailable(f"engine.model is {model!r}; this release has only the built-in `operator`")
+    try:
+        models = names.of_settings(settings)
+    except names.UnknownModel as error:
+        raise EngineNotAvailable(f"engine.model: {error}") from error
+    return ModelEngine(models, TOOLS, settings.context_window, settings.timeout_seconds, settings.stream)

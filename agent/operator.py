@@ -43,6 +43,9 @@ class Operator:
     takes_messages = False
     # Each command is a thing of its own: its answer should not wait for the next one's.
 
+    async def prepare(self) -> None:
+        """There is nothing to load."""
+
     async def step(self, context: Context, progress: Progress = SILENT) -> Step:
         """One tool call for the first message that needs one, else the replies to all of them."""
         results = {said.call: said.text for said in context.turn if said.role == "tool"}

@@ -26,9 +26,10 @@ class EngineSettings(Section):
     """``[engine]``: what thinks."""
 
     model: str = "operator"
-    """`operator` (built in, no model), or a provider and model such as `anthropic:…` or `openai:…`."""
+    """`operator` (built in, no model), `anthropic:MODEL`, `openai:MODEL`, or any name that `base_url` knows."""
     base_url: WebUrl = ""
-    """Address of an OpenAI-compatible server, when it is not the provider's own."""
+    """Address of the server, when it is not the provider's own; it speaks OpenAI's protocol, or Anthropic's for
+    `anthropic:` models."""
     api_key: Secret = ""
     """The provider's key."""
     api_key_file: SettingsPath = None
@@ -37,5 +38,11 @@ class EngineSettings(Section):
     """Models to ask in turn when the first fails: names, or tables `{model, base_url, api_key}`."""
     context_window: PositiveInt | None = None
     """Tokens that fit in a request; the model's own when not set."""
+    timeout_seconds: PositiveFloat = 120.0
+    """How long a model may take for one answer."""
+    stream: bool = False
+    """Ask for answers word by word, so that Slack and Telegram show them as they grow; the server must be able to."""
+    patience_minutes: PositiveFloat = 60.0
+    """How long a message waits for a model that cannot be reached, before its sender is told that it was given up."""
     daily_budget_usd: PositiveFloat | None = None
     """What a day may cost in US dollars; no limit when not set."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 from uuid import UUID
 
+from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import Connection
 
 from agent import texts
@@ -61,6 +62,39 @@ class ToolHost(Protocol):
     def listener(self, call_id: str) -> OutputListener: ...
 
 
+class Arguments(BaseModel):
+    """What a tool is asked with. A name nobody knows is a mistake to be told, not to be dropped."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class NoArguments(Arguments):
+    pass
+
+
+class ShellArguments(Arguments):
+    command: str = Field(min_length=1, description="What bash runs. State stays for the next command.")
+    terminal: str = Field("main", description="A named terminal; each has a directory and variables of its own.")
+    background: bool = Field(False, description="Run it as a background task and do not wait.")
+
+
+class RememberArguments(Arguments):
+    text: str = Field(min_length=1, description="One fact, decision or preference, complete by itself.")
+
+
+class RecallArguments(Arguments):
+    query: str = Field(min_length=1, description="Words to look for in notes and earlier turns.")
+
+
+class SendFileArguments(Arguments):
+    path: str = Field(min_length=1, description="Within /workspace or the home, absolute or relative to /workspace.")
+    show: bool = Field(False, description="A picture to be looked at in the conversation.")
+
+
+class TaskArguments(Arguments):
+    task: int = Field(ge=1, description="The task's number.")
+
+
 Run = Callable[[ToolHost, str, Mapping[str, Any]], Awaitable[ToolResult]]
 
 
@@ -73,6 +107,8 @@ class Tool:
     repetition: Repetition
     run: Run
     needs_sandbox: bool = False
+    arguments: type[BaseModel] = NoArguments
+    """What it is asked with; its JSON schema is what a model sees."""
 
 
 async def _shell(host: ToolHost, call_id: str, arguments: Mapping[str, Any]) -> ToolResult:
@@ -155,17 +191,18 @@ async def _send_file(host: ToolHost, call_id: str, arguments: Mapping[str, Any])
 TOOLS: Mapping[str, Tool] = {
     tool.name: tool
     for tool in (
-        Tool(SHELL, "Run a command in a named terminal of the sandbox, or in the background.", "once", _shell, True),
-        Tool("remember", "Keep a note in memory.", "idempotent", _remember),
-        Tool("recall", "Find notes and earlier turns.", "pure", _recall),
+        Tool(SHELL, "Run a command in a named terminal, or in the background.", "once", _shell, True, ShellArguments),
+        Tool("remember", "Keep a note in memory.", "idempotent", _remember, arguments=RememberArguments),
+        Tool("recall", "Find notes and earlier turns.", "pure", _recall, arguments=RecallArguments),
         Tool("tasks", "List background tasks.", "pure", _tasks, True),
-        Tool("task_output", "Show the end of a background task's output.", "pure", _task_output, True),
+        Tool("task_output", "Show the end of a background task's output.", "pure", _task_output, True, TaskArguments),
         Tool(
             "send_file",
             "Send a file of the workspace with the reply, as it is now; `show` for a picture to be looked at.",
             "idempotent",
             _send_file,
+            arguments=SendFileArguments,
         ),
-        Tool("stop_task", "Stop a background task.", "idempotent", _stop_task, True),
+        Tool("stop_task", "Stop a background task.", "idempotent", _stop_task, True, TaskArguments),
     )
 }

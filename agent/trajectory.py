@@ -9,19 +9,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from agent import texts
+from workspace_store.database import to_json
 
 Role = Literal["user", "assistant", "tool"]
 
 CHARACTERS_PER_TOKEN = 4
 VERBATIM_TURNS = 8
-VERBATIM_TOKENS = 6000
-FOLDED_TOKENS = 4000
+VERBATIM_SHARE = 37
+"""Per cent of the window for the last turns word for word."""
+FOLDED_SHARE = 25
+"""Per cent of the window for records of older turns."""
 FOLDED_RECORDS = 200
 RECORD_CHARACTERS = 600
+THINNED_CHARACTERS = 400
 PREVIEW_CHARACTERS = 8192
 """Outputs above this go to a blob and are shown by head and tail."""
 
@@ -89,8 +93,8 @@ class Context:
     briefing: list[str] = field(default_factory=list)
 
     def tokens(self) -> int:
-        said = [item.words for turn in [*self.recent, self.turn] for item in turn]
-        return sum(map(count_tokens, [self.policy, self.status, *self.notes, *self.folded, *self.briefing, *said]))
+        texts_before = [self.policy, self.status, *self.notes, *self.folded, *self.briefing]
+        return sum(map(count_tokens, texts_before)) + sum(map(count_turn, [*self.recent, self.turn]))
 
 
 def count_tokens(text: str) -> int:
@@ -99,7 +103,7 @@ def count_tokens(text: str) -> int:
 
 
 def count_turn(turn: Sequence[Said]) -> int:
-    return sum(count_tokens(said.words) for said in turn)
+    return sum(count_tokens(said.words) + len(to_json(said.data)) // CHARACTERS_PER_TOKEN for said in turn)
 
 
 def preview(text: str, blob: str | None, limit: int = PREVIEW_CHARACTERS) -> str:
@@ -112,9 +116,22 @@ def preview(text: str, blob: str | None, limit: int = PREVIEW_CHARACTERS) -> str
     return f"{text[:half]}\n[… {left_out:,} characters left out{where} …]\n{text[-half:]}"
 
 
+def shortened(said: Said) -> Said:
+    """What is kept of a thing said for later turns: long words by head and tail, those of its calls too."""
+    calls = [
+        call | {"arguments": {k: preview(v, None) if isinstance(v, str) else v for k, v in call["arguments"].items()}}
+        for call in said.data.get("calls", ())
+    ]
+    return replace(said, text=preview(said.text, None), data=said.data | ({"calls": calls} if calls else {}))
+
+
 def fold(turn: Sequence[Said], limit: int = RECORD_CHARACTERS) -> str:
     """One turn as a record: what was asked, done and answered, and every identifier of it that fits."""
-    lines = [f"{_who(said)}: {_first_line(said.words)}" for said in turn if said.words.strip()]
+    lines: list[str] = []
+    for said in turn:
+        if said.words.strip():
+            lines.append(f"{_who(said)}: {_first_line(said.words)}")
+        lines += [line for line in _did(said) if not any(line in other for other in lines)]
     head = " | ".join(lines)[:limit]
     found: dict[str, None] = {}
     for said in turn:
@@ -141,6 +158,13 @@ def _who(said: Said) -> str:
     return {"user": asked, "assistant": "answered", "tool": said.name or "tool"}[said.role]
 
 
+def _did(said: Said) -> Iterator[str]:
+    """What calls of a step did, as far as their words tell."""
+    for call in said.data.get("calls", ()):
+        words = " ".join(value for value in call["arguments"].values() if isinstance(value, str))
+        yield _first_line(words)
+
+
 def _first_line(text: str, limit: int = 160) -> str:
     line = " ".join(text[: 4 * limit].split())
     return line if len(line) <= limit else f"{line[:limit]}…"
@@ -160,7 +184,8 @@ def within(records: Sequence[str], budget: int) -> list[str]:
 def fit(context: Context, window: int) -> bool:
     """Bring a context above 80 % of the window down to it, oldest first, whole turns only; whether anything went.
 
-    This turn's own words and the notes are never dropped: they are what the turn is about.
+    What was said in this turn and the notes are never dropped: they are what the turn is about. Of its tools' results
+    all but the newest are thinned where nothing else is left to go.
     """
     changed = False
     limit = window * 8 // 10
@@ -172,7 +197,17 @@ def fit(context: Context, window: int) -> bool:
             context.folded.append(fold(oldest))
             if not context.recent and context.tokens() > limit:
                 context.folded.clear()
-        else:
+        elif not _thin_oldest(context.turn):
             break
         changed = True
     return changed
+
+
+def _thin_oldest(turn: list[Said]) -> bool:
+    """Leave head and tail of the oldest long result of a turn; False where there is none but the newest."""
+    results = [number for number, said in enumerate(turn) if said.role == "tool"][:-1]
+    for number in results:
+        if len(turn[number].text) > 2 * THINNED_CHARACTERS:
+            turn[number] = replace(turn[number], text=preview(turn[number].text, None, THINNED_CHARACTERS))
+            return True
+    return False

@@ -118,7 +118,7 @@ def runner(context: ServiceContext) -> None:
     """Runs turns."""
     settings = context.settings
     try:
-        engine = engines.make(settings.engine.model)
+        engine = engines.make(settings.engine)
     except engines.EngineNotAvailable as error:
         raise ConfigurationError(str(error)) from error
     asyncio.run(
@@ -128,6 +128,7 @@ def runner(context: ServiceContext) -> None:
             database_url=settings.database_url,
             connect=partial(redis_client, settings.redis_url, settings.home),
             engine=engine,
+            patience_seconds=settings.engine.patience_minutes * 60,
             concurrency=settings.runner.concurrency,
             files=settings.files,
             ready=context.ready,

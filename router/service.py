@@ -48,6 +48,7 @@ async def serve(
     engine: Engine,
     concurrency: int,
     files: FilesSettings,
+    patience_seconds: float,
     ready: Callable[[], None],
 ) -> None:
     """Serve until SIGTERM: then take no more, let turns finish for a moment, cut off the rest."""
@@ -59,7 +60,15 @@ async def serve(
     sandboxes = Sandboxes(socket_path(home, host))
     blobs = DirectoryBlobs(home / "blobs")
     turns = TurnRunner(
-        database, engine, sandboxes, blobs, read_message, ringer.publish, files.limits, files.fetch_seconds
+        database,
+        engine,
+        sandboxes,
+        blobs,
+        read_message,
+        ringer.publish,
+        files.limits,
+        files.fetch_seconds,
+        patience_seconds,
     )
     runner = Runner(life.id, database, lives, turns, ringer.publish)
 
@@ -72,8 +81,10 @@ async def serve(
         loop.add_signal_handler(number, worker.close)
     sweeping = asyncio.create_task(sweeper.run())
     ready()
+    preparing = asyncio.create_task(engine.prepare())
     await liveness.until(worker.closed, [asyncio.create_task(worker.run()), sweeping])
     sweeping.cancel()
+    preparing.cancel()
     await worker.drain(DRAIN_SECONDS)
     sandboxes.close()
     life.end()

@@ -32,6 +32,8 @@ class Recorded:
     rolled_back: set[str] = field(default_factory=set)
     received: dict[str, dict[str, Any]] = field(default_factory=dict)
     """What became of the files of messages, by the message's hex UUID."""
+    unreachable_until: int | None = None
+    """Until when to ask an engine that could not be reached, microseconds since the epoch."""
 
     def step(self, number: int) -> Step | None:
         return self.steps.get(number)
@@ -61,6 +63,8 @@ def read(events: Sequence[journal.Recorded]) -> Recorded:
             found.returned[str(body["call"])] = body
         elif event.kind == "files.received":
             found.received[str(body["message"])] = body
+        elif event.kind == "model.unreachable":
+            found.unreachable_until = int(body["until"])
         elif event.kind == "turn.rolled_back":
             found.rolled_back.update(str(call) for call in body["calls"])
     return found

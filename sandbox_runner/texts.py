@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from agent.texts import code
 
 STOPPED = "Stopped."
@@ -10,6 +12,16 @@ STOPPED_BEFORE = "Not started: you said /stop."
 
 def turn_failed(turn: str, reason: str) -> str:
     return f"Something went wrong on my side and this turn ended: {reason}. Your message is kept (turn {turn[:8]})."
+
+
+def waiting_for_model(reason: str, until: int) -> str:
+    """``until``: microseconds since the epoch."""
+    at = datetime.fromtimestamp(until / 1e6, UTC)
+    return f"The model is not reachable ({reason}). Your message is kept; I try again until {at:%H:%M} UTC."
+
+
+def gave_up_asking(reason: str) -> str:
+    return f"the model was not reachable all that time ({reason})"
 
 
 def volume_refused(reason: str) -> str:

@@ -19,21 +19,22 @@ from sqlalchemy import Connection
 
 from agent import context
 from agent import texts as agent_texts
-from agent.engine import Engine, EngineError, Step, ToolCall
+from agent.engine import Engine, EngineError, EngineUnavailable, Step, ToolCall
 from agent.sandbox import SandboxError, SandboxLost
 from agent.tools import TOOLS, Tool, ToolResult
-from agent.trajectory import Said, fit, preview
-from sandbox_runner import receiving, resume, texts
+from agent.trajectory import Said, fit, preview, shortened
+from sandbox_runner import receiving, replying, resume, texts
+from sandbox_runner.asking import Stopped, ask
 from sandbox_runner.egress import texts as egress_texts
 from sandbox_runner.host import TurnSandbox
 from sandbox_runner.progress import TurnProgress
 from sandbox_runner.published import Snapshot, write_checkpoint
 from sandbox_runner.receiving import Received
 from sandbox_runner.sandboxes import ManagerAway, Sandboxes
-from workspace_store import checkpoints, continuations, drafts, effects, inbox, journal, outbox, principal
+from workspace_store import checkpoints, effects, inbox, journal, principal, spending
 from workspace_store.attachments import FileLimits
 from workspace_store.blobs import Blobs
-from workspace_store.database import Database, DatabaseUnavailable
+from workspace_store.database import Database, DatabaseUnavailable, now_us
 from workspace_store.inbox import Row
 from workspace_store.journal import Event
 from workspace_store.outbox import Address
@@ -64,10 +65,6 @@ class Assignment:
         return Address(self.row.channel, self.row.account, self.row.conversation, self.row.thread)
 
 
-class Stopped(Exception):
-    """The person said /stop."""
-
-
 @dataclass
 class Turn:
     """A turn in hand."""
@@ -85,8 +82,12 @@ class Turn:
     """What became of the files of messages."""
     touched: bool = False
     status: inbox.Status = "done"
-    stop: bool = False
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """/stop was said; looked at with every transaction and each second."""
+    unpaid: list[Step] = field(default_factory=list)
+    """Steps whose cost is written with the pending events."""
+    spent_today: int = 0
+    """Millionths of a US dollar, this turn's included."""
 
     @property
     def principal(self) -> UUID:
@@ -94,8 +95,12 @@ class Turn:
 
     def end_if_stopped(self) -> None:
         """A safe point. Raises Stopped."""
-        if self.stop:
+        if self.stopping.is_set():
             raise Stopped
+
+    def stop_if(self, said: bool) -> None:
+        if said:
+            self.stopping.set()
 
 
 @dataclass
@@ -110,6 +115,8 @@ class TurnRunner:
     publish: Callable[[UUID, dict[str, Any]], None]
     limits: FileLimits = field(default_factory=FileLimits)
     fetch_seconds: float = 60.0
+    patience_seconds: float = 3600.0
+    """How long a message waits for an engine that cannot be reached."""
 
     async def run(self, lease: Lease, row: Row, *, alone: bool = False) -> bool:
         """Run one turn to its commit; whether the lease was given back with it (nothing else waits).
@@ -158,7 +165,7 @@ class TurnRunner:
             body = {"message": row.id.hex, "resumed": row.turn is not None}
             journal.append(connection, lease.principal, [Event("turn.started", body)], under=lease, turn=turn_id)
             inbox.start(connection, row.id, turn_id, alone=alone)
-            seen = context.load(connection, lease.principal)
+            seen = context.load(connection, lease.principal, self.engine.context_window)
             if row.turn is None:
                 return [], [row], seen, False
             rows = inbox.taken_by(connection, turn_id)
@@ -168,7 +175,8 @@ class TurnRunner:
         events, rows, seen, stopped = await self.database.write(transaction)
         progress = TurnProgress(lease.principal, turn_id, rows[0].id, self.publish)
         assignments = [self.read_message(found) for found in rows]
-        turn = Turn(turn_id, lease, assignments, resume.read(events), seen, progress, stop=stopped)
+        turn = Turn(turn_id, lease, assignments, resume.read(events), seen, progress)
+        turn.stop_if(stopped)
         turn.said = [_asked(assignment) for assignment in turn.assignments]
         return turn
 
@@ -185,10 +193,12 @@ class TurnRunner:
             if step is None:
                 view = context.build(turn.seen, turn.said, sandbox.briefing)
                 fit(view, self.engine.context_window)
-                step = await self.engine.step(view, turn.progress)
+                thinking = partial(self.engine.step, view, turn.progress)
+                step = await ask(thinking, turn.stopping, partial(self._unreachable, turn))
                 await self._record_step(turn, number, step)
             if not step.calls:
                 return step.replies
+            turn.said.append(step.said())
             for call in step.calls:
                 turn.end_if_stopped()
                 turn.said.append(await self._use_tool(turn, sandbox, call))
@@ -218,9 +228,26 @@ class TurnRunner:
                 for said in turn.said
             ]
 
+    async def _unreachable(self, turn: Turn, error: EngineUnavailable) -> int:
+        """Until when the engine is asked again; recorded and told at the first time only, through any restart."""
+        if turn.recorded.unreachable_until is None:
+            until = now_us() + int(self.patience_seconds * 1e6)
+            text = texts.waiting_for_model(str(error), until)
+            body = {"reason": str(error), "until": until}
+            last = turn.assignments[-1]
+            await self._append(
+                turn,
+                [Event("model.unreachable", body), Event("reply.queued", {"message": last.row.id.hex, "text": text})],
+                (lambda connection: replying.queue(connection, turn, last, "unreachable", text),),
+            )
+            turn.recorded.unreachable_until = until
+            self.publish(turn.principal, {"bell": "outbox"})
+        return turn.recorded.unreachable_until
+
     async def _record_step(self, turn: Turn, number: int, step: Step) -> None:
         """Journal the engine's step: with the tool request that follows, or with the commit that follows at once."""
         turn.pending.append(Event("model.responded", {"step": number, "engine": self.engine.name, **step.to_json()}))
+        turn.unpaid.append(step)
         if not step.calls and turn.touched:
             # A snapshot stands between this answer and the commit: it must not have to be asked for again.
             await self._append(turn, [])
@@ -234,7 +261,9 @@ class TurnRunner:
             return resume.said(turn.recorded, call, returned)
         tool = TOOLS.get(call.name)
         try:
-            if tool is None:
+            if call.problem:
+                result = ToolResult(agent_texts.refused(call.problem))
+            elif tool is None:
                 result = ToolResult(agent_texts.refused(f"there is no tool called {call.name}"))
             else:
                 result = await self._run_tool(turn, sandbox, tool, call)
@@ -306,13 +335,16 @@ class TurnRunner:
 
         def transaction(connection: Connection) -> tuple[list[Row], bool]:
             journal.append(connection, turn.principal, given, under=turn.lease, turn=turn.id)
+            _pay(connection, turn)
             for write in writes:
                 write(connection)
             stopped = _stop_asked(connection, turn)
             return self._take_arrivals(connection, turn) if take and not stopped else [], stopped
 
-        taken, turn.stop = await self.database.write(transaction)
+        taken, stopped = await self.database.write(transaction)
+        turn.stop_if(stopped)
         turn.pending.clear()
+        turn.unpaid.clear()
         for row in taken:
             assignment = self.read_message(row)
             turn.assignments.append(assignment)
@@ -335,7 +367,7 @@ class TurnRunner:
             await asyncio.sleep(STOP_POLL_SECONDS)
             try:
                 if await self.database.read(lambda connection: _stop_asked(connection, turn)):
-                    turn.stop = True
+                    turn.stopping.set()
                     await sandbox.interrupt()
             except (DatabaseUnavailable, SandboxError) as error:
                 log.warning("could not look for /stop", turn=str(turn.id), reason=str(error))
@@ -364,7 +396,7 @@ class TurnRunner:
     ) -> bool:
         """Checkpoint, outbox, counts and inbox status in one fenced transaction; whether the lease went with it."""
         said = [*turn.said, *(Said("assistant", text, message=message) for message, text in replies.items())]
-        kept = [replace(item, text=preview(item.text, None)) for item in said]
+        kept = [shortened(item) for item in said]
 
         # Before the transaction, which may be run twice: what is told once must not be lost with the first.
         unsaid = sandbox.unsaid_events()
@@ -376,7 +408,8 @@ class TurnRunner:
             body = {"generation": snapshot.generation if snapshot and changed else None, "status": turn.status}
             events.append(Event("checkpoint.committed", body))
             seq = journal.append(connection, turn.principal, events, under=turn.lease, turn=turn.id)
-            _queue_replies(connection, turn, replies, sandbox.sending)
+            _pay(connection, turn)
+            replying.queue_replies(connection, turn, replies, sandbox.sending)
             write_checkpoint(connection, turn.principal, seq, turn.id, snapshot)
             checkpoints.record_turn(
                 connection, turn.principal, seq, turn.id, [item.to_json() for item in kept], context.tokens_of(kept)
@@ -438,31 +471,8 @@ def _stop_asked(connection: Connection, turn: Turn) -> bool:
     return principal.is_stopped(connection, turn.principal, turn.assignments[-1].row.seq)
 
 
-def _queue_replies(
-    connection: Connection, turn: Turn, replies: Mapping[str, str], files: Sequence[Mapping[str, Any]]
-) -> None:
-    """Queue the replies in order; all messages of a turn are of one conversation, so its files go with the last."""
-    for position, (message, text) in enumerate(replies.items()):
-        assignment = next(a for a in turn.assignments if a.row.id.hex == message)
-        key = f"{turn.id.hex}:{position}"
-        content: dict[str, Any] = {"text": text, "reply": dict(assignment.reply)}
-        if files and position == len(replies) - 1:
-            content["files"] = [dict(file) for file in files]
-        message_id = assignment.row.id
-        elsewhere = continuations.elsewhere(connection, assignment.row)
-        if elsewhere is not None:
-            gone_on = {"text": texts.answered_elsewhere(elsewhere.to.channel), "reply": dict(assignment.reply)}
-            if position == 0:
-                drafts.finish(connection, key=f"{key}:here", turn=turn.id, message=message_id, content=gone_on)
-            content = {**content, "reply": elsewhere.reply}
-        elif position == 0 and drafts.finish(connection, key=key, turn=turn.id, message=message_id, content=content):
-            continue
-        outbox.queue(
-            connection,
-            key=key,
-            principal=turn.principal,
-            turn=turn.id,
-            inbox=message_id,
-            to=elsewhere.to if elsewhere else assignment.address,
-            content=content,
-        )
+def _pay(connection: Connection, turn: Turn) -> None:
+    """Count what the pending steps cost, with the events that tell of them."""
+    for step in turn.unpaid:
+        if step.usage is not None:
+            spending.add(connection, turn.principal, step.model, step.usage)

@@ -49,6 +49,7 @@ KINDS: Mapping[str, str] = {
     "turn.stopped": "a turn was ended by /stop",
     "turn.rolled_back": "recorded results no longer describe what is there; what was lost is listed",
     "model.responded": "the engine said what to do next",
+    "model.unreachable": "the engine could not be asked; the turn waits for it",
     "tool.requested": "a tool is about to run",
     "tool.returned": "a tool's result",
     "effect.intended": "a request that may change something outside is about to go out",

@@ -39,7 +39,7 @@ def notes(settings: Settings) -> Iterator[Finding]:
     elif settings.access.policy == "open":
         yield Finding("access.policy", "warn", "`open` serves every proven stranger.", "")
     try:
-        engines.make(settings.engine.model)
+        engines.make(settings.engine)
     except engines.EngineNotAvailable as error:
         yield Finding("engine.model", "fail", f"{error}.", "Set it to operator; `up` refuses to start otherwise.")
     if not settings.volumes_url.startswith("file://"):
@@ -48,7 +48,7 @@ def notes(settings: Settings) -> Iterator[Finding]:
         yield Finding(
             "engine.model",
             "ok",
-            "The built-in operator runs commands and remembers; engines for models come later.",
+            "The built-in operator runs commands and remembers; set a model to talk freely.",
             "",
         )
     yield _egress(settings)
@@ -66,7 +66,7 @@ def _egress(settings: Settings) -> Finding:
 
 NOT_USED_YET = {
     "sandbox": ("max_awake_seconds",),
-    "engine": ("base_url", "api_key", "fallbacks", "context_window", "daily_budget_usd"),
+    "engine": ("daily_budget_usd",),
     "identity": ("trusted_slack_teams",),
 }
 

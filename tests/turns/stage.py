@@ -54,6 +54,9 @@ class Scripted:
     progress: Progress | None = None
     """Where the running turn's progress is told."""
 
+    async def prepare(self) -> None:
+        pass
+
     async def step(self, context: Context, progress: Progress) -> Step:
         self.asked += 1
         self.progress = progress

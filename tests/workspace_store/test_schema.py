@@ -23,7 +23,7 @@ from workspace_store.database import Database, create_engine
 MODELS = (
     "continuations",
     "approvals", "principal", "inbox", "journal", "checkpoints", "outbox", "memory", "effects", "egress_grants",
-    "attachments", "readers", "mailboxes",
+    "attachments", "readers", "mailboxes", "spending",
 )  # fmt: skip
 IDENTITY = ("users", "rooms", "pairing", "linking", "merging")
 

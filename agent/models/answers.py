@@ -1,0 +1,82 @@
+"""From a provider's answer to a step: ids made usable, arguments checked against the tool, what it cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart, ToolCallPart
+
+from agent.engine import EngineError, Step, Thought, ToolCall, Usage
+from agent.models import texts
+from agent.models.messages import CALL_ID
+from agent.tools import Tool
+
+
+class UnusableAnswer(EngineError):
+    """The model said nothing that could be used; another might."""
+
+
+def to_step(response: ModelResponse, tools: Mapping[str, Tool], taken: Iterable[str], answers: str) -> Step:
+    """The step of a response. ``taken``: call ids of this turn so far; ``answers``: the inbox message a reply is for.
+
+    Raises UnusableAnswer where it has neither words nor calls, or was refused or cut off by the provider.
+    """
+    text = "".join(part.content for part in response.parts if isinstance(part, TextPart)).strip()
+    used = set(taken)
+    calls = tuple(_call(part, tools, used) for part in response.parts if isinstance(part, ToolCallPart))
+    thoughts = tuple(
+        Thought(part.content, part.signature or "", part.id or "")
+        for part in response.parts
+        if isinstance(part, ThinkingPart)
+    )
+    if response.finish_reason == "content_filter" and not (text or calls):
+        raise UnusableAnswer(texts.FILTERED)
+    if response.finish_reason == "length" and not calls:
+        text = f"{text}\n\n{texts.CUT_OFF}" if text else ""
+    if not (text or calls):
+        raise UnusableAnswer(texts.EMPTY_ANSWER)
+    spoken = Step(provider=response.provider_name or "", model=response.model_name or "", usage=_usage(response))
+    if calls:
+        return replace(spoken, calls=calls, text=text, thoughts=thoughts)
+    return replace(spoken, replies={answers: text})
+
+
+def _call(part: ToolCallPart, tools: Mapping[str, Tool], used: set[str]) -> ToolCall:
+    identifier = part.tool_call_id or ""
+    if not CALL_ID.fullmatch(identifier) or identifier in used:
+        identifier = f"call_{len(used)}"
+        while identifier in used:
+            identifier += "_"
+    used.add(identifier)
+    arguments, problem = _arguments(part, tools.get(part.tool_name))
+    return ToolCall(identifier, part.tool_name, arguments, problem)
+
+
+def _arguments(part: ToolCallPart, tool: Tool | None) -> tuple[dict[str, Any], str]:
+    """The arguments as the tool takes them, and what is wrong with them, if anything."""
+    try:
+        given = part.args if isinstance(part.args, dict) else json.loads(part.args or "{}")
+    except json.JSONDecodeError as error:
+        return {}, texts.bad_arguments(f"not JSON: {error}")
+    if not isinstance(given, dict):
+        return {}, texts.bad_arguments("not an object")
+    if tool is None:
+        return given, ""
+    try:
+        return tool.arguments.model_validate(given).model_dump(exclude_unset=True), ""
+    except ValidationError as error:
+        faults = (f"{'.'.join(map(str, fault['loc'])) or 'arguments'}: {fault['msg']}" for fault in error.errors())
+        return given, texts.bad_arguments("; ".join(faults))
+
+
+def _usage(response: ModelResponse) -> Usage:
+    usage = response.usage
+    try:
+        price = int(response.cost().total_price * 1_000_000)
+    except (LookupError, ValueError, AssertionError):
+        price = None
+    return Usage(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, price)

@@ -1,0 +1,44 @@
+"""Making a model of its settings: which library class speaks to it, with the libraries' own retries off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import anthropic
+import openai
+from pydantic_ai.models import Model
+from pydantic_ai.models.anthropic import AnthropicModel
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.anthropic import AnthropicProvider
+from pydantic_ai.providers.openai import OpenAIProvider
+
+from agent.models.breaker import Breaker
+from agent.models.names import ModelName
+
+NO_KEY = "none"
+"""Sent where no key is set: servers of one's own often want none, and the libraries refuse to start without any."""
+
+
+@dataclass
+class Candidate:
+    """A model that may be asked, and whether it is worth asking now."""
+
+    name: str
+    model: Model
+    breaker: Breaker
+
+    @property
+    def provider(self) -> str:
+        return self.model.system
+
+
+def make(name: ModelName, timeout_seconds: float, breaker: Breaker) -> Candidate:
+    """The client of a model. One try a request: which error deserves another, and where, is decided by the engine."""
+    key, base_url = name.api_key or NO_KEY, name.base_url or None
+    if name.provider == "anthropic":
+        claude = anthropic.AsyncAnthropic(api_key=key, base_url=base_url, max_retries=0, timeout=timeout_seconds)
+        model: Model = AnthropicModel(name.model, provider=AnthropicProvider(anthropic_client=claude))
+    else:
+        client = openai.AsyncOpenAI(api_key=key, base_url=base_url, max_retries=0, timeout=timeout_seconds)
+        model = OpenAIChatModel(name.model, provider=OpenAIProvider(openai_client=client))
+    return Candidate(name.full, model, breaker)

@@ -1,0 +1,171 @@
+"""Asking: the first model that can be asked, then the next; each behind a breaker of its own.
+
+One try a request and a second one only where it may help at once. What is worth asking again later is told apart from
+what will never work, so that a turn waits for the first and explains the second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import structlog
+from pydantic_ai import exceptions
+from pydantic_ai.direct import model_request, model_request_stream
+from pydantic_ai.messages import ModelMessage, ModelResponse, PartDeltaEvent, TextPart, TextPartDelta
+from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.tools import ToolDefinition
+
+from agent.engine import EngineError, EngineUnavailable, Step, ToolCall, calls_from_json
+from agent.models import answers, messages, texts
+from agent.models.candidates import Candidate
+from agent.progress import SILENT, Progress
+from agent.tools import Tool
+from agent.trajectory import Context
+
+log = structlog.get_logger()
+
+TRIES = 2
+PAUSE_SECONDS = 0.5
+LONGEST_PAUSE_SECONDS = 5.0
+AGAIN_SECONDS = 10.0
+SAME_CALLS = 5
+"""As many equal calls in a row are a loop."""
+
+# By the provider's own words: it may work later, as it is.
+PASSING = (
+    exceptions.ModelRateLimitError,
+    exceptions.ModelUnavailableError,
+    exceptions.ModelServerError,
+    exceptions.ModelConnectionError,
+    exceptions.ModelRequestTimeout,
+)
+
+
+@dataclass
+class Chain:
+    """Models in the order they are asked. ``pause``: sleeps, in seconds."""
+
+    candidates: Sequence[Candidate]
+    tools: Mapping[str, Tool]
+    timeout_seconds: float
+    stream: bool = False
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+    def __post_init__(self) -> None:
+        self._parameters = ModelRequestParameters(
+            function_tools=[
+                ToolDefinition(
+                    name=tool.name,
+                    parameters_json_schema=tool.arguments.model_json_schema(),
+                    description=tool.description,
+                )
+                for tool in self.tools.values()
+            ]
+        )
+
+    async def step(self, context: Context, progress: Progress = SILENT) -> Step:
+        """The first answer of a model. Raises EngineUnavailable where waiting helps, else EngineError."""
+        passing: list[float] = []
+        reasons: list[str] = []
+        for candidate in self.candidates:
+            if not candidate.breaker.try_now():
+                passing.append(max(candidate.breaker.seconds_until_open_ends(), 1.0))
+                continue
+            try:
+                return await self._ask(candidate, context, progress)
+            except PASSING as error:
+                passing.append(max(candidate.breaker.seconds_until_open_ends(), error.retry_after or AGAIN_SECONDS))
+                reasons.append(texts.of_model(candidate.name, _reason(error)))
+            except exceptions.ModelAPIError as error:
+                reasons.append(texts.of_model(candidate.name, _reason(error)))
+            except (exceptions.UnexpectedModelBehavior, answers.UnusableAnswer) as error:
+                reasons.append(texts.of_model(candidate.name, str(error)))
+        if passing:
+            raise EngineUnavailable("; ".join(reasons) or texts.MODELS_RESTING, min(passing))
+        raise EngineError("; ".join(reasons))
+
+    async def _ask(self, candidate: Candidate, context: Context, progress: Progress) -> Step:
+        """Ask one model, twice where it helps. Its breaker learns of what says something about the model."""
+        request = messages.of_context(context, candidate.provider)
+        for attempt in range(TRIES):
+            try:
+                async with asyncio.timeout(self.timeout_seconds):
+                    response = await self._request(candidate.model, request, progress)
+                step = self._step(response, context)
+            except TimeoutError as error:
+                candidate.breaker.failed()
+                raise exceptions.ModelRequestTimeout(candidate.name, self.timeout_seconds) from error
+            except asyncio.CancelledError:
+                candidate.breaker.left()
+                raise
+            except PASSING as error:
+                candidate.breaker.failed(error.retry_after)
+                wait = PAUSE_SECONDS * (1 + random.random()) if error.retry_after is None else error.retry_after
+                if attempt + 1 == TRIES or wait > LONGEST_PAUSE_SECONDS or not candidate.breaker.try_now():
+                    raise
+                log.info("asking a model again", model=candidate.name, reason=_reason(error))
+                await self.pause(wait)
+            except (exceptions.UnexpectedModelBehavior, answers.UnusableAnswer):
+                candidate.breaker.succeeded()
+                if attempt + 1 == TRIES:
+                    raise
+            except Exception:
+                candidate.breaker.left()
+                raise
+            else:
+                candidate.breaker.succeeded()
+                return step
+        raise AssertionError("the last try returns or raises")
+
+    async def _request(self, model: Model, request: list[ModelMessage], progress: Progress) -> ModelResponse:
+        """One request; where answers are streamed, what is written of the words is told as it grows."""
+        if not self.stream:
+            return await model_request(model, request, model_request_parameters=self._parameters)
+        async with model_request_stream(model, request, model_request_parameters=self._parameters) as stream:
+            async for event in stream:
+                if isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
+                    progress.answering(_words(stream.get()))
+        return stream.get()
+
+    def _step(self, response: ModelResponse, context: Context) -> Step:
+        asked_before = [call for said in context.turn for call in calls_from_json(said.data.get("calls", ()))]
+        answered = [said.message for said in context.turn if said.role == "user"][-1]
+        step = answers.to_step(response, self.tools, [call.id for call in asked_before], answered)
+        end_if_in_circles([*asked_before, *step.calls])
+        return step
+
+
+def _words(response: ModelResponse) -> str:
+    return "".join(part.content for part in response.parts if isinstance(part, TextPart))
+
+
+def end_if_in_circles(calls: Sequence[ToolCall]) -> None:
+    """Raises EngineError where the last calls of a turn are all the same."""
+    last = [json.dumps([call.name, dict(call.arguments)], sort_keys=True) for call in calls[-SAME_CALLS:]]
+    if len(last) == SAME_CALLS and len(set(last)) == 1:
+        raise EngineError(texts.in_circles(calls[-1].name, SAME_CALLS))
+
+
+def _reason(error: exceptions.ModelAPIError) -> str:
+    """One line of what the provider said; never a key, and no page of HTML."""
+    if isinstance(error, exceptions.ModelRequestTimeout | exceptions.ModelTimeoutError):
+        return "it did not answer in time"
+    if isinstance(error, exceptions.ModelRateLimitError):
+        return "it is asked too often (429)"
+    if isinstance(error, exceptions.ModelAuthenticationError):
+        return "it does not accept the key: check engine.api_key"
+    if isinstance(error, exceptions.ModelNotFoundError):
+        return "it is not known there: check engine.model and engine.base_url"
+    if isinstance(error, exceptions.ModelQuotaExceededError):
+        return "the account's quota or credit is used up"
+    if isinstance(error, exceptions.ModelContextWindowExceededError):
+        return "the conversation is longer than it takes: set engine.context_window"
+    if isinstance(error, exceptions.ModelHTTPError):
+        return f"HTTP {error.status_code}"
+    if isinstance(error, exceptions.ModelConnectionError):
+        return "it cannot be reached"
+    return type(error).__name__

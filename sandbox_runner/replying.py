@@ -1,0 +1,64 @@
+"""What a turn says, put into the outbox: in order, where it was asked, or where the person has gone on meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection
+
+from sandbox_runner import texts
+from workspace_store import continuations, drafts, outbox
+
+if TYPE_CHECKING:
+    from sandbox_runner.turn import Assignment, Turn
+
+
+def queue_replies(
+    connection: Connection, turn: Turn, replies: Mapping[str, str], files: Sequence[Mapping[str, Any]]
+) -> None:
+    """Queue the replies in order; all messages of a turn are of one conversation, so its files go with the last."""
+    for position, (message, text) in enumerate(replies.items()):
+        assignment = next(a for a in turn.assignments if a.row.id.hex == message)
+        key, content = _key(turn, str(position)), _content(assignment, text)
+        if files and position == len(replies) - 1:
+            content["files"] = [dict(file) for file in files]
+        row = assignment.row.id
+        elsewhere = continuations.elsewhere(connection, assignment.row)
+        if elsewhere is not None:
+            gone_on = _content(assignment, texts.answered_elsewhere(elsewhere.to.channel))
+            if position == 0:
+                drafts.finish(connection, key=f"{key}:here", turn=turn.id, message=row, content=gone_on)
+            content = {**content, "reply": elsewhere.reply}
+        elif position == 0 and drafts.finish(connection, key=key, turn=turn.id, message=row, content=content):
+            continue
+        outbox.queue(
+            connection,
+            key=key,
+            principal=turn.principal,
+            turn=turn.id,
+            inbox=row,
+            to=elsewhere.to if elsewhere else assignment.address,
+            content=content,
+        )
+
+
+def queue(connection: Connection, turn: Turn, assignment: Assignment, position: str, text: str) -> None:
+    """Queue one thing said beside the replies, where the message came from."""
+    outbox.queue(
+        connection,
+        key=_key(turn, position),
+        principal=turn.principal,
+        turn=turn.id,
+        inbox=assignment.row.id,
+        to=assignment.address,
+        content=_content(assignment, text),
+    )
+
+
+def _key(turn: Turn, position: str) -> str:
+    return f"{turn.id.hex}:{position}"
+
+
+def _content(assignment: Assignment, text: str) -> dict[str, Any]:
+    return {"text": text, "reply": dict(assignment.reply)}
