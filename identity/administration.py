@@ -194,5 +194,3 @@ def _account(connection: Connection, channel: str) -> str:
 def _linked(connection: Connection, user: UUID, known: Known, kind: str, actor: UUID | None) -> None:
     users.record(connection, actor, user, kind, {"identity": known.name, "proof": known.proof})
     journal.append(connection, user, [Event(kind, {"identity": known.name})], under=None)
-
-

@@ -192,5 +192,3 @@ def _print(rows: list[Done], *, as_json: bool) -> int:
         line = json.dumps(body, ensure_ascii=False, default=str) if as_json else texts.plain(said)
         sys.stdout.buffer.write(line.encode("utf-8", "backslashreplace") + b"\n")
     return 0
-
-

@@ -59,9 +59,7 @@ async def test_a_member_cannot_object_to_nor_undo_what_is_not_theirs(town: Town)
     await town.say(third, "/help")
     other = town.user(third)
     assert other is not None
-    asked = town.database.write_now(
-        lambda c: merging.ask(c, ann.id, other.id, actor=None, by_link=False, seconds=3600)
-    )
+    asked = town.database.write_now(lambda c: merging.ask(c, ann.id, other.id, actor=None, by_link=False, seconds=3600))
     for command in ("/object", "/unlink", f"/admin object {asked.id}", f"/admin unmerge {other.id}"):
         await town.say(EVE, command)
     found = town.database.read_now(lambda c: merging.get(c, asked.id))
