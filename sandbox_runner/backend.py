@@ -53,6 +53,9 @@ class Launch:
     trust_bundle: Path | None = None
     """Certificates to trust in place of the system's; seen inside as ``/run/nightporter/ca-bundle.crt``."""
 
+    merged: tuple[tuple[Path, str], ...] = ()
+    """(host directory, folder) of workspaces seen under ``/workspace/merged``; the folders are there."""
+
     def __post_init__(self) -> None:
         if not _ID.fullmatch(self.sandbox_id):
             raise ValueError(f"not a sandbox id: {self.sandbox_id!r}")

@@ -128,7 +128,7 @@ class BubblewrapBackend:
     async def _start(self, launch: Launch, code: str | None = None) -> BubblewrapSandbox:
         host = self._prepared()
         uid = uids.resolve(launch.host_uid)
-        for path in (launch.workspace, launch.home):
+        for path in (launch.workspace, launch.home, *(path for path, _ in launch.merged)):
             _check_volume(path, os.geteuid() if uid is None else uid)
         if launch.sandbox_id in self._sandboxes:
             raise SandboxUnavailable(f"sandbox {launch.sandbox_id} is running already")
@@ -187,6 +187,7 @@ class BubblewrapBackend:
             options.Sandbox(
                 workspace=places.workspace,
                 home=places.home,
+                merged=places.merged,
                 guest=places.guest,
                 python=host.python,
                 python_prefix=places.python,
@@ -247,6 +248,9 @@ class _Places:
         self.stage: list[tuple[str, str]] = []
         self.workspace = self._place(launch.workspace, "workspace")
         self.home = self._place(launch.home, "home")
+        self.merged = tuple(
+            (self._place(path, f"merged-{number}"), folder) for number, (path, folder) in enumerate(launch.merged)
+        )
         self.guest = self._place(launch.guest, "guest")
         self.python = self._place(host.python.prefix, "python") if host.python.prefix else ""
         self.egress = self._place(launch.egress_socket, "egress.sock") if launch.egress_socket else None

@@ -114,6 +114,8 @@ class Sandbox:
     environment: Mapping[str, str] = field(default_factory=dict)
     egress_socket: str | None = None
     trust_bundle: str | None = None
+    merged: tuple[tuple[str, str], ...] = ()
+    """(path, folder) of workspaces seen under ``/workspace/merged``."""
     code: str | None = None
     """Python to run in place of the guest agent (the probe's)."""
 
@@ -202,6 +204,8 @@ def _files(files: list[tuple[str, str]]) -> list[str]:
 def _volume(sandbox: Sandbox) -> list[str]:
     # bubblewrap mounts every bind nosuid and nodev.
     args = ["--bind", sandbox.workspace, WORKSPACE, "--bind", sandbox.home, HOME]
+    for path, folder in sandbox.merged:
+        args += ["--bind", path, f"{WORKSPACE}/merged/{folder}"]
     if sandbox.egress_socket is not None:
         args += ["--ro-bind", sandbox.egress_socket, EGRESS_SOCKET]
     if sandbox.trust_bundle is not None:

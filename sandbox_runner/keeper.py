@@ -21,12 +21,13 @@ from sqlalchemy import Connection
 
 from agent.sandbox import SandboxError, SandboxLimits, SandboxLost, WakeReport
 from sandbox_runner import texts
+from sandbox_runner.annexes import Annexes
 from sandbox_runner.backend import Backend, Launch, RunningSandbox
 from sandbox_runner.disk_usage import DiskUsage
 from sandbox_runner.disk_watch import DiskWatch
 from sandbox_runner.guest_connection import GuestConnection
 from sandbox_runner.on_disk import OnDisk
-from sandbox_runner.published import Snapshot, write_checkpoint
+from sandbox_runner.published import snapshot_of, write_annexes, write_checkpoint
 from sandbox_runner.retention import Pruner, Retention
 from sandbox_runner.seat_files import SeatFiles
 from sandbox_runner.seats import Awake, Seat, Seating
@@ -84,6 +85,7 @@ class Keeper:
         share = DiskUsage(self.limits.disk_mb << 20, self.limits.disk_files)
         self.disk = DiskWatch(self.seating.volumes.root, share)
         self.pruner = Pruner(self.seating.database, self.retention)
+        self.annexes = Annexes(self.seating)
 
     def _lock(self, owner: UUID) -> asyncio.Lock:
         lock = self._locks.get(owner)
@@ -96,17 +98,23 @@ class Keeper:
     async def _seat(self, owner: UUID, holder: object) -> Seat:
         seat = self._seats.get(owner)
         if seat is None:
+            await self.annexes.until_free(owner)
             seat = await self.seating.take(owner)
             self._seats[owner] = seat
         if seat.awake is not None and seat.awake.ended.done():
             await self._dismantle(seat)
+            await self.annexes.give_back(seat)
         seat.holders.add(holder)
         return seat
 
     async def _start(self, seat: Seat) -> Awake:
         """Build a sandbox on the mounted volume and restore process state into it."""
         sandbox_id = f"{seat.principal.hex[:12]}-{uuid4().hex[:8]}"
+        await self.annexes.give_back(seat)
+        seat.fitted = await self.annexes.wanted(seat.principal)
+        missing = await self.annexes.take(seat, seat.fitted, self._asleep)
         launch = Launch(sandbox_id, seat.volume.workspace, seat.volume.home, self.guest, self.limits, seat.host_uid)
+        launch = replace(launch, merged=tuple((annex.seat.volume.workspace, annex.folder) for annex in seat.annexes))
         if self.egress is not None:
             socket = self.egress.open(sandbox_id, seat.tenancy, seat.host_uid)
             launch = replace(launch, egress_socket=socket, trust_bundle=self.egress.trust_bundle)
@@ -114,6 +122,7 @@ class Keeper:
             running = await self.backend.start(launch)
         except BaseException:
             self._close_egress(sandbox_id)
+            await self.annexes.give_back(seat)
             raise
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
@@ -122,18 +131,28 @@ class Keeper:
         except BaseException as error:
             await running.stop()
             self._close_egress(sandbox_id)
+            await self.annexes.give_back(seat)
             if isinstance(error, TimeoutError):
                 raise SandboxLost(texts.guest_silent()) from error
             raise
         digest = await asyncio.to_thread(seat.state_digest)
-        report = WakeReport(sandbox_id, True, digest, restored.notes)
+        report = WakeReport(sandbox_id, True, digest, (*restored.notes, *missing))
         ended = asyncio.create_task(running.wait())
-        trees = (seat.volume.workspace, seat.volume.home)
+        trees = (seat.volume.workspace, seat.volume.home, *(annex.seat.volume.workspace for annex in seat.annexes))
         on_disk = OnDisk(trees, running, guest, lambda: self._end(seat, running))
         seat.awake = Awake(running, guest, report, ended, on_disk)
         self.disk.add(on_disk)
         ended.add_done_callback(lambda _: self._tidy(seat))
         return seat.awake
+
+    async def _refit(self, seat: Seat) -> None:
+        """End a sandbox whose annexes are others by now; the next one is built with them, its shells restored."""
+        if seat.awake is not None:
+            with contextlib.suppress(SandboxError, TimeoutError):
+                async with asyncio.timeout(ANSWER_SECONDS):
+                    await seat.awake.guest.shutdown(grace=self.task_grace)
+            await self._dismantle(seat)
+        await self.annexes.give_back(seat)
 
     def _tidy(self, seat: Seat) -> None:
         task = asyncio.get_running_loop().create_task(self._ended(seat))
@@ -175,6 +194,7 @@ class Keeper:
 
     async def _leave(self, seat: Seat) -> None:
         self._seats.pop(seat.principal, None)
+        await self.annexes.give_back(seat)
         await self.seating.give_back(seat)
 
     async def _generation(self, owner: UUID) -> int:
@@ -217,7 +237,7 @@ class Keeper:
                 await asyncio.sleep(IDLE_POLL_SECONDS)
                 await self._release_safely()
                 sleeping = {owner: task for owner, task in sleeping.items() if not task.done()}
-                for owner in self._idle():
+                for owner in [*self._idle(), *await self._to_end()]:
                     if owner not in sleeping:
                         sleeping[owner] = asyncio.create_task(self._sleep_safely(owner))
         finally:
@@ -239,6 +259,15 @@ class Keeper:
             for owner, seat in self._seats.items()
             if not seat.holders and now - seat.idle_since >= self.idle_seconds
         ]
+
+    async def _to_end(self) -> list[UUID]:
+        """Sandboxes of the blocked, and those that show what is no longer theirs: to sleep when no turn is in them."""
+        try:
+            found = await self.database.read(partial(principal.closed_on, host=self.seating.host))
+            found += [owner for owner, seat in list(self._seats.items()) if await self.annexes.stale(seat)]
+        except DatabaseUnavailable:
+            return []
+        return [owner for owner in found if owner in self._seats and not self._seats[owner].holders]
 
     async def _keep_tenancies(self) -> None:
         """Renew in one statement; with SQLite the manager's lock alone counts, and there is nothing to renew."""
@@ -262,13 +291,26 @@ class Keeper:
     async def _kill_all_but(self, held: set[UUID]) -> None:
         """Kill the sandboxes whose tenancy is gone."""
         for owner, seat in list(self._seats.items()):
-            if owner in held:
+            if {owner, *(annex.seat.principal for annex in seat.annexes)} <= held:
                 continue
             log.warning("tenancy lost; killing the sandbox", principal=str(owner))
             with contextlib.suppress(SandboxError):
                 await self._kill(seat)
             self._seats.pop(owner, None)
             seat.volume.close()
+            await self._let_annexes_go(seat)
+
+    async def _let_annexes_go(self, seat: Seat) -> None:
+        try:
+            await self.annexes.give_back(seat)
+        except DatabaseUnavailable as error:
+            log.warning("could not give a merged workspace back", principal=str(seat.principal), reason=str(error))
+
+    async def _asleep(self, owner: UUID) -> bool:
+        """Put a sandbox to sleep whose volume is wanted elsewhere; whether it is free now."""
+        if owner in self._seats:
+            await self.sleep(owner)
+        return owner not in self._seats and owner not in self.annexes.held
 
     async def _sleep_safely(self, owner: UUID) -> None:
         try:
@@ -342,12 +384,14 @@ class Keeper:
         parent = await self._generation(seat.principal)
         published = await self._publish(seat, parent, None, texts.SLEEP_NOTE)
         digest = await asyncio.to_thread(seat.state_digest)
-        snapshot = snapshot_of(seat, published, texts.SLEEP_NOTE, digest)
+        merged = await self.annexes.publish(seat, texts.SLEEP_NOTE, moving=False)
+        snapshot = replace(snapshot_of(seat.tenancy, published, texts.SLEEP_NOTE, digest), merged=merged)
 
         def transaction(connection: Connection) -> None:
             body = {"state_digest": digest, "files_changed": snapshot.changed, "notes": list(notes)}
             seq = journal.append(connection, seat.principal, [Event("sandbox.slept", body)], under=lease)
             write_checkpoint(connection, seat.principal, seq, None, snapshot)
+            write_annexes(connection, snapshot)
 
         await self.database.write(transaction)
         await self._prune(seat, lease)
@@ -377,10 +421,3 @@ class Keeper:
 
     def awake(self) -> list[UUID]:
         return [owner for owner, seat in self._seats.items() if seat.awake is not None]
-
-
-def snapshot_of(seat: Seat, published: Generation, note: str, digest: str | None) -> Snapshot:
-    return Snapshot(
-        published.number, published.digest, digest, note, published.files, published.bytes, published.changed,
-        published.moving, seat.tenancy,
-    )  # fmt: skip

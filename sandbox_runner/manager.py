@@ -16,8 +16,8 @@ import structlog
 from agent.sandbox import CommandResult, OutputListener, SandboxError, SandboxLost, WakeReport
 from sandbox_runner import texts
 from sandbox_runner.guest_connection import GuestConnection
-from sandbox_runner.keeper import ANSWER_SECONDS, Keeper, snapshot_of
-from sandbox_runner.published import Snapshot
+from sandbox_runner.keeper import ANSWER_SECONDS, Keeper
+from sandbox_runner.published import Snapshot, snapshot_of
 from sandbox_runner.sandboxes import Look
 from sandbox_runner.seats import Seat, state_digest
 from workspace_store.database import DatabaseUnavailable
@@ -37,6 +37,8 @@ class Manager(Keeper):
         """A warm sandbox as it is, or a new one with the process state restored; and the live directory's id."""
         async with self._lock(owner):
             seat = await self._seat(owner, holder)
+            if seat.awake is not None and await self.annexes.wanted(owner) != seat.fitted:
+                await self._refit(seat)
             awake = seat.awake
             if awake is not None:
                 report = WakeReport(awake.report.sandbox_id, False, await asyncio.to_thread(seat.state_digest))
@@ -134,7 +136,9 @@ class Manager(Keeper):
                         await seat.awake.guest.capture()
             parent = await self._generation(owner)
             published = await self._publish(seat, parent, turn, note)
-            return snapshot_of(seat, published, note, await asyncio.to_thread(seat.state_digest))
+            merged = await self.annexes.publish(seat, note, moving=published.moving)
+            found = snapshot_of(seat.tenancy, published, note, await asyncio.to_thread(seat.state_digest))
+            return replace(found, merged=merged)
 
     async def give_back(self, owner: UUID, holder: object) -> None:
         """A turn is done with a sandbox: it is idle from now on, if nobody else holds it."""

@@ -135,9 +135,7 @@ async def _changed_files(manager: Manager, connection: object, owner: UUID, give
 
 
 async def _snapshot(manager: Manager, connection: object, owner: UUID, given: dict[str, Any], tell: Any) -> Any:
-    found = asdict(await manager.snapshot(owner, connection, UUID(given["turn"]), given["note"]))
-    tenancy = found.pop("tenancy")
-    return {**found, "host": tenancy["host"], "epoch": tenancy["epoch"]}
+    return (await manager.snapshot(owner, connection, UUID(given["turn"]), given["note"])).to_json()
 
 
 async def _place_files(manager: Manager, connection: object, owner: UUID, given: dict[str, Any], tell: Any) -> Any:

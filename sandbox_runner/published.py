@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection
 
-from workspace_store import checkpoints
+from workspace_store import checkpoints, journal
 from workspace_store import tenancy as tenancies
 from workspace_store.checkpoints import Checkpoint, CommittedGeneration
 from workspace_store.database import now_us
+from workspace_store.journal import Event
+from workspace_store.manifests import Generation
 from workspace_store.tenancy import Tenancy
 
 
@@ -27,8 +31,37 @@ class Snapshot:
     changed: int
     moving: bool
     tenancy: Tenancy
+    merged: tuple[Snapshot, ...] = ()
+    """Of the volumes of those who were merged into this principal, where they changed."""
+
+    def to_json(self) -> dict[str, Any]:
+        tenancy = {"principal": self.tenancy.principal.hex, "host": self.tenancy.host, "epoch": self.tenancy.epoch}
+        return {**self.__dict__, "tenancy": tenancy, "merged": [one.to_json() for one in self.merged]}
+
+    @staticmethod
+    def from_json(found: Mapping[str, Any]) -> Snapshot:
+        given = found["tenancy"]
+        tenancy = Tenancy(UUID(given["principal"]), given["host"], given["epoch"])
+        merged = tuple(Snapshot.from_json(one) for one in found["merged"])
+        return Snapshot(**{**found, "tenancy": tenancy, "merged": merged})
+
     visible: int | None = None
     restored_from: int | None = None
+
+
+def snapshot_of(tenancy: Tenancy, published: Generation, note: str, digest: str | None) -> Snapshot:
+    return Snapshot(
+        published.number, published.digest, digest, note, published.files, published.bytes, published.changed,
+        published.moving, tenancy,
+    )  # fmt: skip
+
+
+def write_annexes(connection: Connection, snapshot: Snapshot | None) -> None:
+    """Commit the generations of merged volumes, each in its own principal's journal, under its own tenancy."""
+    for one in snapshot.merged if snapshot is not None else ():
+        event = Event("checkpoint.committed", {"generation": one.generation, "status": "done"})
+        seq = journal.append(connection, one.tenancy.principal, [event], under=one.tenancy)
+        write_checkpoint(connection, one.tenancy.principal, seq, None, one)
 
 
 def write_checkpoint(

@@ -29,7 +29,6 @@ from agent.sandbox import (
     WakeReport,
 )
 from sandbox_runner.published import Snapshot
-from workspace_store.tenancy import Tenancy
 
 FRAME_LIMIT = 8 << 20
 """All principals share a connection: a frame that does not fit must never be written."""
@@ -279,9 +278,7 @@ class LentSandbox:
         return FrozenFile(**await self._ask("freeze_file", path=path, most=most))
 
     async def snapshot(self, turn: UUID, note: str) -> Snapshot:
-        found = await self._ask("snapshot", turn=turn.hex, note=note)
-        tenancy = Tenancy(self._principal, found.pop("host"), found.pop("epoch"))
-        return Snapshot(tenancy=tenancy, **found)
+        return Snapshot.from_json(await self._ask("snapshot", turn=turn.hex, note=note))
 
 
 def command_result(found: Mapping[str, Any]) -> CommandResult:

@@ -23,7 +23,7 @@ from sandbox_runner.backend import RunningSandbox
 from sandbox_runner.disk_watch import Watched
 from sandbox_runner.guest_connection import GuestConnection
 from sandbox_runner.uids import HostUids, take_ownership
-from workspace_store import liveness
+from workspace_store import liveness, principal
 from workspace_store import tenancy as tenancies
 from workspace_store.beneath import UnsafePath
 from workspace_store.database import Database
@@ -48,6 +48,14 @@ class Awake:
     on_disk: Watched
 
 
+@dataclass(frozen=True)
+class Annex:
+    """Another principal's seat whose workspace is seen in a sandbox, in a folder of ``/workspace/merged``."""
+
+    seat: Seat
+    folder: str
+
+
 @dataclass
 class Seat:
     """``holders``: connections whose turns use it; idle since ``idle_since`` (loop time) when there are none."""
@@ -58,6 +66,9 @@ class Seat:
     awake: Awake | None = None
     holders: set[object] = field(default_factory=set)
     idle_since: float = 0.0
+    annexes: list[Annex] = field(default_factory=list)
+    fitted: list[tuple[UUID, str]] = field(default_factory=list)
+    """What was to be shown of others when its sandbox was started, as ``Annexes.wanted`` says it."""
 
     @property
     def principal(self) -> UUID:
@@ -110,6 +121,8 @@ class Seating:
 
     def _take(self, connection: Connection, identifier: UUID) -> tuple[Tenant, Tenancy]:
         held = tenancies.look(connection, identifier)
+        if principal.is_closed(connection, identifier):
+            raise SandboxUnavailable(texts.closed())
         if held.host not in (None, self.host) and not self._has_ended(held):
             raise SandboxUnavailable(texts.awake_elsewhere())
         tenancy = tenancies.take(connection, identifier, self.host, held)

@@ -150,3 +150,15 @@ def answered_elsewhere(channel: str) -> str:
 
 def no_such_backend(name: str) -> str:
     return f"This release has no backend called {name}, so commands are refused; set sandbox.backend to auto."
+
+
+def annex_busy() -> str:
+    return "its files are in use just now; try again in a moment"
+
+
+def annex_missing(folder: str, why: str) -> str:
+    return f"The files in /workspace/merged/{folder} cannot be shown now: {why}."
+
+
+def closed() -> str:
+    return "this user is blocked"

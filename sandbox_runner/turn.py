@@ -28,7 +28,7 @@ from sandbox_runner.asking import Stopped, ask
 from sandbox_runner.egress import texts as egress_texts
 from sandbox_runner.host import TurnSandbox
 from sandbox_runner.progress import TurnProgress
-from sandbox_runner.published import Snapshot, write_checkpoint
+from sandbox_runner.published import Snapshot, write_annexes, write_checkpoint
 from sandbox_runner.receiving import Received
 from sandbox_runner.sandboxes import ManagerAway, Sandboxes
 from workspace_store import checkpoints, effects, inbox, journal, principal, spending
@@ -411,6 +411,7 @@ class TurnRunner:
             _pay(connection, turn)
             replying.queue_replies(connection, turn, replies, sandbox.sending)
             write_checkpoint(connection, turn.principal, seq, turn.id, snapshot)
+            write_annexes(connection, snapshot)
             checkpoints.record_turn(
                 connection, turn.principal, seq, turn.id, [item.to_json() for item in kept], context.tokens_of(kept)
             )

@@ -162,6 +162,7 @@ _RECEIVED = (
     .values(inbox_seq=principal.c.inbox_seq + 1)
     .returning(principal.c.inbox_seq, principal.c.owner)
 )
+_CLOSED = select(principal.c.closed).where(principal.c.id == bindparam("of"))
 _STOP_SEQ = select(principal.c.stop_seq).where(principal.c.id == bindparam("of"))
 _ADVANCE = (
     update(principal)
@@ -332,6 +333,10 @@ def close(connection: Connection, identifier: UUID) -> None:
 
 def reopen(connection: Connection, identifier: UUID) -> None:
     connection.execute(update(principal).where(principal.c.id == identifier).values(closed=False))
+
+
+def is_closed(connection: Connection, identifier: UUID) -> bool:
+    return bool(connection.execute(_CLOSED, {"of": identifier}).scalar())
 
 
 def closed_on(connection: Connection, host: str) -> list[UUID]:

@@ -279,6 +279,11 @@ class Volume:
         with self._live() as live_fd, naming_full_disk():
             return live.put_file(live_fd, directory, name, data, self._owner())
 
+    def make_folder(self, path: AnyPath) -> None:
+        """A directory of ``live``, created when missing. Raises UnsafePath where a link or a file is in the way."""
+        with self._live() as live_fd, naming_full_disk():
+            os.close(beneath.make_directories(live_fd, path, owner=self._owner()))
+
     # Dropping
 
     def discard_after(self, number: int) -> list[int]:
