@@ -26,6 +26,7 @@ from gateway.email.maildir import Maildir
 from gateway.email.pulling import puller_for
 from gateway.email.send import SmtpRelay
 from gateway.email.senders import senders
+from gateway.email.sent_mail import SentMail
 from gateway.email.smtp_server import EmailServer
 from gateway.fetching import Fetching
 from gateway.files import Fetch
@@ -166,8 +167,21 @@ async def serve(
 
 def _email(config: EmailConfig, inbox: Inbox, home: Path) -> EmailChannel:
     carrier = SmtpRelay(config.relay) if config.relay else Maildir(home / "outgoing-mail")
-    proof = senders(config)
-    return EmailChannel(config, inbox.accept, proof, carrier, lambda: datetime.now().astimezone(), bool(config.relay))
+    sign: Callable[[bytes], bytes] = bytes
+    if config.dkim_key:
+        from gateway.email.sign import Signer
+
+        sign = Signer.of(config.dkim_key, config.dkim_selector, config.dkim_domain or config.domain).sign
+    return EmailChannel(
+        config=config,
+        accept=inbox.accept,
+        senders=senders(config),
+        carrier=carrier,
+        now=lambda: datetime.now().astimezone(),
+        repeats=bool(config.relay),
+        sent=SentMail(inbox.database, config.address),
+        sign=sign,
+    )
 
 
 def _is_runner(owner: str) -> bool:

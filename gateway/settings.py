@@ -114,6 +114,16 @@ class EmailSettings(Section):
     """Whether answers to a mail with several recipients also go to those; questions and commands' answers never do."""
     max_bytes: PositiveInt = 25 * 1024 * 1024
     """Largest mail that is accepted, in bytes."""
+    plus_addresses: bool = False
+    """Answers ask for replies to `porter+TOKEN@…`, which finds the thread again; mail to such addresses must arrive."""
+    dkim_key: Secret = ""
+    """Private key (PEM, RSA or Ed25519) that outgoing mail is signed with."""
+    dkim_key_file: SettingsPath = None
+    """File that holds `dkim_key`."""
+    dkim_selector: str = ""
+    """Name under which its public key stands in DNS: `<selector>._domainkey.<domain>`."""
+    dkim_domain: str = ""
+    """Domain that signs; that of `address` when not set."""
     tls_certificate: SettingsPath = None
     """Certificate chain (PEM) for STARTTLS."""
     tls_key: SettingsPath = None
@@ -123,4 +133,6 @@ class EmailSettings(Section):
     def _certificate_and_key(self) -> Self:
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise ValueError("tls_certificate and tls_key belong together; set both or none")
+        if bool(self.dkim_key) != bool(self.dkim_selector):
+            raise ValueError("dkim_key and dkim_selector belong together; set both or none")
         return self

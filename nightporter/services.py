@@ -169,6 +169,10 @@ def email_config(settings: EmailSettings) -> EmailConfig:
         imap_url=settings.imap_url,
         max_bytes=settings.max_bytes,
         reply_all=settings.reply_all,
+        plus_addresses=settings.plus_addresses,
+        dkim_key=settings.dkim_key,
+        dkim_selector=settings.dkim_selector,
+        dkim_domain=settings.dkim_domain,
         tls_certificate=settings.tls_certificate,
         tls_key=settings.tls_key,
     )

@@ -18,6 +18,7 @@ from gateway.email.channel import EmailChannel
 from gateway.email.config import EmailConfig
 from gateway.email.maildir import Maildir
 from gateway.email.senders import senders
+from gateway.email.sent_mail import SentMail
 from gateway.email.smtp_server import EmailServer
 from identity.access import Access
 from nightporter.testing.dns import DnsServer
@@ -87,7 +88,10 @@ async def mailroom(
         config = replace(EmailConfig(port=0, address=OWN, dns_server=("127.0.0.1", dns.port)), **settings)
         inbox = Inbox(database, Access(policy, []), lambda accepted: None)  # type: ignore[arg-type]
         proof = senders(config)
-        channel = EmailChannel(config, inbox.accept, proof, Maildir(outgoing), lambda: datetime.now(UTC), repeats=False)
+        sent = SentMail(database, OWN)
+        channel = EmailChannel(
+            config, inbox.accept, proof, Maildir(outgoing), lambda: datetime.now(UTC), repeats=False, sent=sent
+        )
         server = EmailServer(config, channel.received, token=TOKEN)
         await server.start()
         try:

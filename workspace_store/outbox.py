@@ -292,6 +292,39 @@ def sent_as(connection: Connection, channel: str, account: str, conversation: st
     ).scalar()
 
 
+@dataclass(frozen=True)
+class SentMailRow:
+    """A mail that went out."""
+
+    id: UUID
+    principal: UUID
+    thread: str
+    content: str
+
+
+_MAIL_SENT_AS = (
+    select(outbox.c.id, outbox.c.principal, outbox.c.thread, outbox.c.content)
+    .where(outbox.c.channel == literal_column("'email'"), outbox.c.external_id == bindparam("sent_as"))
+    .limit(1)
+)
+
+
+def mail_sent_as(connection: Connection, message_id: str) -> SentMailRow | None:
+    """The mail that went out under this Message-ID."""
+    row = connection.execute(_MAIL_SENT_AS, {"sent_as": message_id}).one_or_none()
+    return None if row is None else SentMailRow(row.id, row.principal, row.thread, row.content)
+
+
+def came_back(connection: Connection, reply: UUID, reason: str) -> bool:
+    """Make a reply that had gone out a dead letter, since it was returned; False where it is none that had."""
+    changed = connection.execute(
+        update(outbox)
+        .where(outbox.c.id == reply, outbox.c.status == "sent")
+        .values(status="dead", error=storable(reason), settled_at=now_us())
+    )
+    return changed.rowcount == 1
+
+
 def sent(connection: Connection, reply: UUID, claimer: str, external_id: str | None, *, repeated: bool = False) -> bool:
     """Record that a claimed reply went out; False where the claim had gone."""
     given = {"of": reply, "claimer": claimer, "sent_as": external_id, "repeated": repeated, "at": now_us()}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from hashlib import sha256
 from typing import Any, Protocol
@@ -26,6 +26,7 @@ from gateway.email.policy import should_not_answer
 from gateway.email.readers import others
 from gateway.email.render import render
 from gateway.email.senders import Sender, Senders, TryAgain, Unproven
+from gateway.email.sent_mail import SentMail, Strand
 from gateway.email.smtp_server import Accepted, ReceivedMail, TryLater, Verdict
 from gateway.email.smtp_server import Refused as RefusedMail
 from identity import codes
@@ -58,6 +59,9 @@ class EmailChannel:
     carrier: Carrier
     now: Callable[[], datetime]
     repeats: bool
+    sent: SentMail
+    sign: Callable[[bytes], bytes] = bytes
+    """Puts a signature on a mail that goes out; by default there is none."""
     name: str = NAME
 
     async def received(self, mail: ReceivedMail) -> Verdict:
@@ -66,7 +70,7 @@ class EmailChannel:
         reason = should_not_answer(parsed, mail.envelope_from, self.config.address)
         if reason is not None:
             log.info("mail dropped", reason=reason, message_id=parsed.message_id)
-            return Accepted()
+            return await self._dropped(mail, parsed)
         try:
             sender = None if mail.authenticated else await self.senders.prove(mail)
         except Unproven as error:
@@ -75,9 +79,18 @@ class EmailChannel:
             log.warning("a sender cannot be checked now", reason=str(error), message_id=parsed.message_id)
             return TryLater(texts.PROOF_LATER.format(reason=error), texts.NOT_PROVEN_YET)
         try:
-            await self.accept(self._envelope(mail, parsed, sender))
+            await self.accept(await self._envelope(mail, parsed, sender))
         except DatabaseUnavailable:
             return TryLater()
+        return Accepted()
+
+    async def _dropped(self, mail: ReceivedMail, parsed: ParsedMail) -> Verdict:
+        """What is never answered; but a mail of ours that came back is one that did not arrive."""
+        if parsed.failed_delivery is not None:
+            try:
+                await self.sent.came_back(parsed.failed_delivery, _addressed(mail, parsed))
+            except DatabaseUnavailable:
+                return TryLater()
         return Accepted()
 
     def _unproven(self, reason: str, mail: ReceivedMail, parsed: ParsedMail) -> Verdict:
@@ -89,7 +102,7 @@ class EmailChannel:
         returned = self.config.behind_own_server and mail.protocol != "imap"
         return Accepted() if returned else RefusedMail(reason, texts.NOT_PROVEN)
 
-    def _envelope(self, mail: ReceivedMail, parsed: ParsedMail, sender: Sender | None) -> Envelope:
+    async def _envelope(self, mail: ReceivedMail, parsed: ParsedMail, sender: Sender | None) -> Envelope:
         """``sender`` is None for the owner, who logged in: their From is unproven and only where the answer goes."""
         if sender is None:
             claim = Claim("local", "", OWNER, OWNER, "smtp_auth")
@@ -99,8 +112,10 @@ class EmailChannel:
             claim = Claim(NAME, "", email_key(sender.address), sender.name, sender.proof)
             address = sender.address
         seen_as = sender.seen_as if sender else ""
-        thread = (*parsed.references, parsed.in_reply_to, parsed.message_id)
-        reply: dict[str, Any] = {"to": address, "to_name": parsed.from_name, **asdict(_thread(parsed))}
+        named = (parsed.in_reply_to, *reversed(parsed.references))
+        strand = await self.sent.strand(claim, named, _addressed(mail, parsed))
+        thread = (strand.thread if strand else "", *parsed.references, parsed.in_reply_to, parsed.message_id)
+        reply: dict[str, Any] = {"to": address, "to_name": parsed.from_name, **asdict(_thread(parsed, strand))}
         if self.config.reply_all:
             reply["cc"] = others(parsed, self.config.address, address)
         return Envelope(
@@ -118,8 +133,7 @@ class EmailChannel:
 
     def _linking(self, mail: ReceivedMail, parsed: ParsedMail) -> str:
         """The command that writing to ``porter+CODE@`` is; whatever the mail says besides is not read."""
-        # A mailbox knows no envelope; there the fields say which of our addresses was written to.
-        for address in mail.recipients or (*parsed.to, *parsed.cc):
+        for address in _addressed(mail, parsed):
             code = codes.typed(plus_part(address, self.config.address))
             if len(code) == codes.LINK_CHARACTERS:
                 return f"/link {code}"
@@ -147,7 +161,7 @@ class EmailChannel:
         subject = data.get("subject") or reply.content.get("subject") or texts.NEW_THREAD
         given = (data.get("message_id"), data.get("in_reply_to"), tuple(data.get("references") or ()))
         thread = Thread(str(subject), *given, begins=not data.get("to"))
-        return compose(
+        mail = compose(
             key=reply.key,
             own_address=self.config.address,
             own_name="Nightporter",
@@ -158,11 +172,20 @@ class EmailChannel:
             text=parts.text,
             html=parts.html,
             now=self.now(),
+            plus_address=self.config.plus_addresses,
         )
+        return replace(mail, data=self.sign(mail.data))
 
 
-def _thread(parsed: ParsedMail) -> Thread:
-    return Thread(parsed.subject, parsed.message_id, parsed.in_reply_to, list(parsed.references))
+def _thread(parsed: ParsedMail, strand: Strand | None) -> Thread:
+    """What is answered. A program that leaves References out is given those of the thread."""
+    earlier = parsed.references or (strand.references if strand else ())
+    return Thread(parsed.subject, parsed.message_id, parsed.in_reply_to, list(earlier))
+
+
+def _addressed(mail: ReceivedMail, parsed: ParsedMail) -> tuple[str, ...]:
+    """Whom the mail was for: by its envelope, or by its fields where a mailbox knows no envelope."""
+    return mail.recipients or (*parsed.to, *parsed.cc)
 
 
 def _identity(mail: ReceivedMail, parsed: ParsedMail) -> str:

@@ -86,14 +86,15 @@ def compose(
     text: str,
     html: str = "",
     now: datetime,
-    reply_to: str = "",
+    plus_address: bool = False,
     files: Sequence[File] = (),
 ) -> ComposedMail:
     """An answer in `thread`. `key` is the outbox row's idempotency key, `now` has a time zone.
 
+    `plus_address`: answers and bounces are asked for at our address with the Message-ID's token after a plus.
     `Auto-Submitted: auto-replied` tells other machines not to answer (RFC 3834, 5.1.7). Raises UnusableAddress.
     """
-    for address in (own_address, *to, *cc, *([reply_to] if reply_to else [])):
+    for address in (own_address, *to, *cc):
         if not is_address(address):
             raise UnusableAddress(texts.BAD_ADDRESS.format(address=address))
     if not to:
@@ -108,8 +109,9 @@ def compose(
     ]
     if cc:
         fields.append(("Cc", ",\r\n ".join(_mailbox("", address) for address in cc)))
-    if reply_to:
-        fields.append(("Reply-To", _mailbox(own_name, reply_to)))
+    sender = _plus(own_address, identity) if plus_address else own_address
+    if plus_address:
+        fields.append(("Reply-To", _mailbox(own_name, sender)))
     subject = " ".join(_CONTROL.sub(" ", thread.subject).split())[:MAX_SUBJECT_CHARS]
     fields.append(("Subject", _unstructured(subject if thread.begins else reply_subject(thread.subject), "Subject")))
     if thread.message_id and _ID.fullmatch(thread.message_id):
@@ -122,7 +124,13 @@ def compose(
     ]
     head = "".join(f"{name}: {value}\r\n" for name, value in fields)
     utf8 = not head.isascii()
-    return ComposedMail(identity, own_address, (*to, *cc), head.encode() + _body(text, html, files), utf8)
+    return ComposedMail(identity, sender, (*to, *cc), head.encode() + _body(text, html, files), utf8)
+
+
+def _plus(address: str, identity: str) -> str:
+    """`address` with the token of a Message-ID of ours (RFC 5233)."""
+    local, _, domain = address.rpartition("@")
+    return f"{local.partition('+')[0]}+{identity.partition('@')[0].removeprefix('<np.')}@{domain}"
 
 
 def reply_subject(subject: str) -> str:

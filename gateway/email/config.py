@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -34,6 +34,10 @@ class EmailConfig:
     imap_url: str = ""
     max_bytes: int = MAX_BYTES
     reply_all: bool = False
+    plus_addresses: bool = False
+    dkim_key: str = field(default="", repr=False)
+    dkim_selector: str = ""
+    dkim_domain: str = ""
     tls_certificate: Path | None = None
     tls_key: Path | None = None
 
@@ -44,6 +48,8 @@ class EmailConfig:
             raise BadEmailSetting(texts.BAD_ADDRESS.format(address=self.address))
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise BadEmailSetting(texts.HALF_TLS)
+        if bool(self.dkim_key) != bool(self.dkim_selector):
+            raise BadEmailSetting(texts.HALF_DKIM)
 
     @property
     def domain(self) -> str:

@@ -48,6 +48,11 @@ NOT_SELF = "it comes from our own address"
 NOT_NOREPLY = "its sender says that nobody reads answers ({address})"
 NOT_ADDRESSED = "it names no sender"
 
+BAD_DKIM_KEY = "email.dkim_key is no private key that can sign; make one with: openssl genrsa -out dkim.pem 2048"
+HALF_DKIM = "email.dkim_key and email.dkim_selector are needed both, or neither"
+CAME_BACK = "it came back from {to}: {reason}"
+NO_REASON = "no reason was given"
+
 NO_MAILBOX = "mail cannot be fetched from {mailbox}: {reason}; check email.imap_url"
 NO_FOLDER = "mail cannot be fetched: {mailbox} cannot be opened ({reason}); check the folder in email.imap_url"
 BAD_IMAP_URL = "email.imap_url must look like imaps://user:password@host/folder"

@@ -42,9 +42,9 @@ def test_no_field_can_be_added(end: str) -> None:
 
 
 @pytest.mark.parametrize("end", BREAKS[:-1])
-@pytest.mark.parametrize("field", ["to", "own_address", "reply_to"])
+@pytest.mark.parametrize("field", ["to", "own_address"])
 def test_an_address_with_a_break_is_refused(end: str, field: str) -> None:
-    given_fields: dict[str, object] = {"own_address": "porter@example.org", "to": ["ann@example.com"], "reply_to": ""}
+    given_fields: dict[str, object] = {"own_address": "porter@example.org", "to": ["ann@example.com"]}
     evil = f"a{end}RCPT TO:<victim@example.com>@example.com"
     given_fields[field] = [evil] if field == "to" else evil
     with pytest.raises(UnusableAddress):
