@@ -93,13 +93,30 @@ function install(proxy) {
       try {
         fetch('data:,').catch(() => {}); // makes Node.js load undici, and its dispatcher
         const Agent = globalThis[key] && globalThis[key].constructor;
-        if (Agent) globalThis[key] = new Agent({ connect: dial });
+        if (Agent) globalThis[key] = dispatcher(new Agent({ connect: dial }));
       } catch (error) {
         // As it was.
       }
     }
     return fetch.apply(this, args);
   };
+
+  // Plain http goes to the proxy in absolute form, here too.
+  function dispatcher(agent) {
+    const dispatch = agent.dispatch;
+    agent.dispatch = function (options, handler) {
+      const origin = new URL(options.origin);
+      if (origin.protocol === 'http:' && !isDirect(origin.hostname)) {
+        const { headers } = options;
+        const named = Array.isArray(headers) ? [...headers, 'host', origin.host] : { ...headers, host: origin.host };
+        options = { ...options, origin: proxy.origin, path: origin.origin + options.path, headers: named };
+      }
+      return dispatch.call(this, options, handler);
+    };
+    return agent;
+  }
+
+  const isProxy = (options) => options.hostname === proxy.hostname && Number(options.port) === Number(proxy.port);
 
   function dial(options, done) {
     const secure = options.protocol === 'https:';
@@ -111,7 +128,7 @@ function install(proxy) {
       opened.once('secureConnect', () => done(null, opened)).once('error', (failure) => done(failure, null));
       return undefined;
     };
-    if (!isDirect(options.hostname)) return tunnel(options.hostname, port, give);
+    if (!isDirect(options.hostname) && !isProxy(options)) return tunnel(options.hostname, port, give);
     const socket = net.connect(port, bare(options.hostname));
     return socket.once('connect', () => give(null, socket)).once('error', (failure) => done(failure, null));
   }
