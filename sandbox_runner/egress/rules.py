@@ -67,6 +67,8 @@ class Place:
     @classmethod
     def parse(cls, text: str) -> Place:
         """``host``, ``*.host``, either with ``:port``. Raises ValueError."""
+        if "/" in text or "@" in text:
+            raise ValueError(f"{text!r} is more than a host and a port; {_EXAMPLE}")
         host, colon, port = text.rpartition(":")
         if not colon or (":" in host and not host.startswith("[")) or text.endswith("]"):
             return cls(Pattern.parse(text))
@@ -99,8 +101,6 @@ class Rule:
         place = words[-1]
         opaque = place.startswith("tcp://")
         place = place.removeprefix("tcp://")
-        if "/" in place or "@" in place:
-            raise ValueError(f"{text!r} is more than a host and a port; {_EXAMPLE}")
         rule = cls(Place.parse(place), methods, opaque)
         if opaque and (rule.place.port is None or methods):
             raise ValueError(f"{text!r}: tcp:// needs a port and takes no methods, as in tcp://git.example.org:22")
