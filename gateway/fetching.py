@@ -21,9 +21,10 @@ from gateway.files import Fetch, Fetched, NoFile, NotYet
 from router.envelope import Envelope
 from router.inbox import Accepted
 from workspace_store import attachments, liveness, names, principal
-from workspace_store.attachments import File, FileLimits
+from workspace_store.attachments import File
 from workspace_store.blobs import Blobs
 from workspace_store.database import Database, DatabaseUnavailable, database_now_us, storable
+from workspace_store.file_limits import FileLimits
 
 log = structlog.get_logger()
 

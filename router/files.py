@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from router import texts
 from router.envelope import Attachment
 from workspace_store import names
-from workspace_store.attachments import FileLimits, New
+from workspace_store.attachments import New
+from workspace_store.file_limits import FileLimits
 
 BLOB_CHARACTERS = 64
 MAX_TYPE_CHARACTERS = 200

@@ -30,9 +30,9 @@ from router.doors import Doors
 from router.envelope import Envelope
 from workspace_store import attachments, inbox, journal, outbox, principal
 from workspace_store.approvals import Hooks
-from workspace_store.attachments import FileLimits
 from workspace_store.blobs import Blobs
 from workspace_store.database import Database, now_us
+from workspace_store.file_limits import FileLimits
 from workspace_store.journal import Event
 from workspace_store.outbox import Address
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from workspace_store.attachments import FileLimits
+from workspace_store.file_limits import FileLimits
 from workspace_store.section import PositiveFloat, PositiveInt, Section
 
 

@@ -26,9 +26,9 @@ from sandbox_runner.egress import texts as egress_texts
 from sandbox_runner.published import Snapshot
 from sandbox_runner.sandboxes import LentSandbox, Look
 from workspace_store import effects
-from workspace_store.attachments import FileLimits
 from workspace_store.database import Database
 from workspace_store.effects import Effect
+from workspace_store.file_limits import FileLimits
 from workspace_store.journal import Event
 
 T = TypeVar("T")

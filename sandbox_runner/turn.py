@@ -32,9 +32,9 @@ from sandbox_runner.published import Snapshot, write_annexes, write_checkpoint
 from sandbox_runner.receiving import Received
 from sandbox_runner.sandboxes import ManagerAway, Sandboxes
 from workspace_store import checkpoints, effects, inbox, journal, principal, spending
-from workspace_store.attachments import FileLimits
 from workspace_store.blobs import Blobs
 from workspace_store.database import Database, DatabaseUnavailable, now_us
+from workspace_store.file_limits import FileLimits
 from workspace_store.inbox import Row
 from workspace_store.journal import Event
 from workspace_store.outbox import Address

@@ -36,15 +36,6 @@ _WAITS = "status = 'waiting'"
 _WAITING: ColumnElement[str] = literal_column("'waiting'")
 
 
-@dataclass(frozen=True)
-class FileLimits:
-    """How much may come with one message, and go out with one reply."""
-
-    max_bytes: int = 50 << 20
-    max_message_bytes: int = 100 << 20
-    max_count: int = 20
-
-
 class MessageFile(SQLModel, table=True):
     """One file of one message. ``reference``: the platform's own id of it; ``name`` is safe and its message's only."""
 

@@ -166,6 +166,11 @@ class DirectoryBlobs:
         return blob
 
 
+def blob_name(data: bytes) -> str:
+    """The hash that names the blob of these bytes."""
+    return blake3(data).hexdigest()
+
+
 def _place(folder: Path, blob: str) -> Path:
     if not _HASH.match(blob):
         raise ValueError(f"{blob!r} is not a BLAKE3 hash in hex")

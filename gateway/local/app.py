@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
 
+import structlog
 from sqlalchemy import Connection
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
@@ -14,8 +15,10 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import BaseRoute, Route
 
 from gateway.health import Health
-from gateway.local import channel, texts
-from gateway.local.requests import BadRequest, check_token, read_message, user_name
+from gateway.local import channel, downloads, texts
+from gateway.local.downloads import download, listed
+from gateway.local.forms import GivenFile, is_form, read_form
+from gateway.local.requests import BadRequest, check_token, read_json, read_message, user_name
 from gateway.local.stream import Listeners, stream
 from identity import users
 from identity.users import Claim, User
@@ -23,6 +26,8 @@ from router.inbox import Inbox
 from workspace_store import inbox, journal, outbox
 from workspace_store.database import Database, DatabaseUnavailable
 from workspace_store.inbox import Row
+
+log = structlog.get_logger()
 
 STATUS = {
     "pending": "pending",
@@ -56,6 +61,7 @@ class Local:
                 Route("/readyz", self._guarded(self._readyz), methods=["GET"]),
                 Route("/metrics", self._guarded(self._metrics), methods=["GET"]),
                 Route("/v1/messages", self._guarded(self._post_message), methods=["POST"]),
+                Route(downloads.PATH, self._guarded(self._get_file), methods=["GET"]),
                 Route("/v1/messages/{identifier:path}", self._guarded(self._get_message), methods=["GET"]),
                 Route("/v1/events", self._guarded(self._events), methods=["GET"]),
             ]
@@ -90,13 +96,24 @@ class Local:
         return PlainTextResponse(await self.health.metrics(), media_type="text/plain; version=0.0.4")
 
     async def _post_message(self, request: Request) -> Response:
-        asked = await read_message(request)
-        accepted = await self.inbox.accept(channel.envelope(asked.user, asked.message_id, asked.text, asked.thread))
+        files: tuple[GivenFile, ...] = ()
+        if is_form(request):
+            fields, files = await read_form(request, self.inbox.file_limits)
+        else:
+            fields = await read_json(request)
+        asked = read_message(fields, wordless=bool(files))
+        envelope, contents = channel.envelope(asked.user, asked.message_id, asked.text, asked.thread, files)
+        try:
+            accepted = await self.inbox.accept(envelope, contents)
+        except OSError as error:
+            log.error("files of a message could not be kept", reason=str(error))
+            raise BadRequest(507, texts.NOT_KEPT) from error
         if accepted is None:
             raise BadRequest(403, texts.NOT_ADMITTED)
         return JSONResponse({"message_id": asked.message_id, "principal": str(accepted.principal)}, 202)
 
-    async def _get_message(self, request: Request) -> Response:
+    async def _answered(self, request: Request) -> tuple[str, str, Row, list[outbox.Said]]:
+        """Whose message is asked about, its id, its row and its replies. Raises BadRequest."""
         user = user_name(request.query_params.get("user"))
         identifier = str(request.path_params["identifier"])
 
@@ -107,8 +124,23 @@ class Local:
         found = await self.database.read(query)
         if found is None:
             raise BadRequest(404, texts.NO_MESSAGE)
-        row, said = found
-        replies = [{"text": reply.text, "at": reply.at / 1e6} for reply in said]
+        return user, identifier, *found
+
+    async def _get_file(self, request: Request) -> Response:
+        _, _, row, said = await self._answered(request)
+        position, number = request.path_params["reply"], request.path_params["number"]
+        return await download(self.inbox.blobs, row.principal, said, position, number)
+
+    async def _get_message(self, request: Request) -> Response:
+        user, identifier, row, said = await self._answered(request)
+        replies = [
+            {
+                "text": reply.text,
+                "at": reply.at / 1e6,
+                **({"files": listed(reply, position, identifier, user)} if reply.files else {}),
+            }
+            for position, reply in enumerate(said)
+        ]
         return JSONResponse({"status": STATUS[row.status], "replies": replies})
 
     async def _events(self, request: Request) -> Response:

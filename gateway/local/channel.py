@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gateway.channel import Outcome, Sent
+from gateway.local.forms import GivenFile
 from identity.users import Claim
-from router.envelope import Envelope, dedupe_key
+from router.envelope import Attachment, Envelope, dedupe_key
+from workspace_store.blobs import blob_name
 from workspace_store.outbox import Reply
 
 NAME = "local"
@@ -29,9 +33,12 @@ def key(user: str, message_id: str) -> str:
     return dedupe_key(NAME, "", external_id(user, message_id))
 
 
-def envelope(user: str, message_id: str, text: str, thread: str) -> Envelope:
-    """A message of the token's holder, or of a named user that the holder speaks for."""
-    return Envelope(
+def envelope(
+    user: str, message_id: str, text: str, thread: str, files: Sequence[GivenFile] = ()
+) -> tuple[Envelope, dict[str, bytes]]:
+    """A message of the token's holder, or of a named user that the holder speaks for; and the bytes of its files."""
+    named = [(file, blob_name(file.content)) for file in files]
+    said = Envelope(
         channel=NAME,
         account="",
         external_id=external_id(user, message_id),
@@ -39,4 +46,6 @@ def envelope(user: str, message_id: str, text: str, thread: str) -> Envelope:
         conversation=user,
         thread=thread,
         text=text,
+        attachments=tuple(Attachment(file.name, file.content_type, len(file.content), blob) for file, blob in named),
     )
+    return said, {blob: file.content for file, blob in named}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -57,19 +58,26 @@ async def read_body(request: Request, most: int = MAX_BODY_BYTES) -> bytes:
     return bytes(body)
 
 
-async def read_message(request: Request) -> MessageRequest:
-    """A ``POST /v1/messages``. Raises BadRequest."""
+async def read_json(request: Request) -> dict[str, Any]:
+    """A JSON object. Raises BadRequest."""
     try:
         found: Any = json.loads(await read_body(request))
     except (ValueError, RecursionError):
         raise BadRequest(400, texts.NOT_JSON) from None
     if not isinstance(found, dict):
         raise BadRequest(400, texts.NOT_AN_OBJECT)
+    return found
+
+
+def read_message(found: Mapping[str, Any], *, wordless: bool = False) -> MessageRequest:
+    """The fields of a ``POST /v1/messages``; ``wordless``: files say enough. Raises BadRequest."""
     unknown = [storable(name) for name in found.keys() - _FIELDS]
     if unknown:
         raise BadRequest(400, texts.unknown_fields(unknown))
     text = found.get("text")
-    if not isinstance(text, str) or not text.strip():
+    if wordless and text is None:
+        text = ""
+    if not isinstance(text, str) or not (text.strip() or wordless):
         raise BadRequest(400, texts.NO_TEXT)
     message_id = found.get("message_id")
     if message_id is None:

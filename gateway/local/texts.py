@@ -16,9 +16,22 @@ BAD_EVENT_ID = "`Last-Event-ID` must be an id this stream has sent, `principal:s
 NOT_ADMITTED = "this user is blocked"
 
 
+NO_FILE = "no such file among the replies to that message"
+NOT_KEPT = "the files could not be kept (is the disk full?); send it again with the same message_id"
+
+
+def not_a_form(reason: str) -> str:
+    return f"the form cannot be read: {reason}"
+
+
+def file_too_large(most: int) -> str:
+    return f"a file has more than {most:,} bytes (`files.max_bytes`)"
+
+
 def too_long(most: int) -> str:
     return f"the body is too long; at most {most:,} bytes"
 
 
 def unknown_fields(names: list[str]) -> str:
-    return f"unknown fields: {', '.join(sorted(names)[:10])}; known are text, message_id, user and thread"
+    known = "text, message_id, user and thread, and `file` in a form"
+    return f"unknown fields: {', '.join(sorted(names)[:10])}; known are {known}"

@@ -88,6 +88,8 @@ def runner() -> int:
 @app.command()
 def chat(
     message: Annotated[str | None, typer.Option("-m", "--message", help="Say this, print the answer, and end.")] = None,
+    file: Annotated[list[Path] | None, typer.Option(help="A file to send along; may be given several times.")] = None,
+    save: Annotated[Path | None, typer.Option(help="Folder to put the files of the answer into.")] = None,
     user: User = "",
     timeout: Annotated[float, typer.Option(min=0.1, help="With -m: seconds to wait for the answer.")] = 600,
     json: Json = False,
@@ -95,7 +97,7 @@ def chat(
     """Talk with the agent from the terminal."""
     from nightporter.cli import chat as chatting
 
-    return chatting.run(message, user, timeout, as_json=json)
+    return chatting.run(message, file or [], save, user, timeout, as_json=json)
 
 
 @app.command()

@@ -10,9 +10,12 @@ import contextlib
 import json
 import sys
 import uuid
+from collections.abc import Sequence
+from pathlib import Path
 
 from nightporter.cli import server, texts
 from nightporter.cli.client import Client, Event, Outcome
+from nightporter.cli.files import Upload, upload, with_files
 from nightporter.errors import FAILED, CommandError, ConfigurationError
 from nightporter.settings import load
 
@@ -20,32 +23,40 @@ LOOK_SECONDS = 0.5
 """How often to look at a message of which no event tells."""
 
 
-def run(message: str | None, user: str, timeout: float, *, as_json: bool) -> int:
-    """Talk; 0 done, 1 failed, 3 not running."""
+def run(
+    message: str | None, files: Sequence[Path], save: Path | None, user: str, timeout: float, *, as_json: bool
+) -> int:
+    """Talk; 0 done, 1 failed, 3 not running. ``save``: the folder for the answer's files."""
     settings = load()
     found = server.find(settings)
-    if message is not None and not message.strip():
+    sent = [upload(path) for path in files]
+    if not sent and message is not None and not message.strip():
         raise ConfigurationError(texts.nothing_to_say())
-    if message:
-        return asyncio.run(_say_once(Client(found, user), message, timeout, as_json=as_json))
+    if message or sent:
+        return asyncio.run(
+            _say_once(Client(found, user), message or "", timeout, files=sent, save=save, as_json=as_json)
+        )
     if as_json or not sys.stdin.isatty():
         text = "" if sys.stdin.isatty() else sys.stdin.read().strip()
         if not text:
             raise CommandError(texts.nothing_to_say())
-        return asyncio.run(_say_once(Client(found, user), text, timeout, as_json=as_json))
+        return asyncio.run(_say_once(Client(found, user), text, timeout, save=save, as_json=as_json))
     from nightporter.cli.terminal import converse
 
     return asyncio.run(converse(Client(found, user), settings.home))
 
 
-async def _say_once(client: Client, text: str, seconds: float, *, as_json: bool) -> int:
+async def _say_once(
+    client: Client, text: str, seconds: float, *, files: Sequence[Upload] = (), save: Path | None = None, as_json: bool
+) -> int:
     message_id = uuid.uuid4().hex
     news = asyncio.Event()
     following = asyncio.create_task(_follow(client, message_id, news, show=not as_json and sys.stderr.isatty()))
     try:
         async with asyncio.timeout(seconds):
-            principal = await client.say(text, message_id, patient=False)
+            principal = await client.say(text, message_id, files=files, patient=False)
             outcome = await _settled(client, message_id, news)
+            replies = [await with_files(client, reply, save) for reply in outcome.replies]
     except TimeoutError as error:
         raise CommandError(texts.no_answer_in_time(seconds, message_id)) from error
     finally:
@@ -53,10 +64,10 @@ async def _say_once(client: Client, text: str, seconds: float, *, as_json: bool)
         await asyncio.gather(following, return_exceptions=True)
         await client.close()
     if as_json:
-        said = {"message_id": message_id, "principal": principal, "status": outcome.status, "replies": outcome.replies}
+        said = {"message_id": message_id, "principal": principal, "status": outcome.status, "replies": replies}
         print(json.dumps(said, ensure_ascii=False))
     else:
-        print("\n\n".join(str(reply["text"]) for reply in outcome.replies))
+        print("\n\n".join(texts.reply(reply) for reply in replies))
     return 0 if outcome.status == "done" else FAILED
 
 

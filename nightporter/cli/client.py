@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
 
 from nightporter.cli import texts
+from nightporter.cli.files import Upload
 from nightporter.cli.server import Server
 from nightporter.errors import CommandError, ConfigurationError, NotRunning
 
 RETRY_SECONDS = (0.05, 0.1, 0.2, 0.5, 1.0)
 _TIMEOUT = httpx.Timeout(10, connect=3)
+_UPLOAD = httpx.Timeout(60, connect=3)
 _SILENCE_SECONDS = 40
 """The server says something each 15 s; a connection that is silent for longer is dead."""
 
@@ -54,15 +56,17 @@ class Client:
     async def close(self) -> None:
         await self._http.aclose()
 
-    async def say(self, text: str, message_id: str, *, patient: bool) -> str:
+    async def say(self, text: str, message_id: str, *, files: Sequence[Upload] = (), patient: bool) -> str:
         """Have a message accepted and return its principal; the same id twice is the same message.
 
         ``patient``: a server that is away is waited for; otherwise it is ``NotRunning``.
         """
         body = {"text": text, "message_id": message_id, **self._user}
+        form = [("file", (file.name, file.content, file.content_type)) for file in files]
+        given: dict[str, Any] = {"data": body, "files": form, "timeout": _UPLOAD} if form else {"json": body}
         for wait in _waits():
             try:
-                answer = await self._http.post("/v1/messages", json=body)
+                answer = await self._http.post("/v1/messages", **given)
             except httpx.TransportError as error:
                 if not patient:
                     raise NotRunning(texts.server_away(self._server.url)) from error
@@ -86,6 +90,19 @@ class Client:
             raise _refusal(answer)
         found = answer.json()
         return Outcome(str(found["status"]), tuple(found["replies"]))
+
+    async def download(self, path: str) -> bytes:
+        """A file of a reply, by the path that names it there."""
+        try:
+            answer = await self._http.get(path, timeout=_UPLOAD)
+        except httpx.TransportError as error:
+            raise NotRunning(texts.server_away(self._server.url)) from error
+        if answer.status_code != 200:
+            raise _refusal(answer)
+        return answer.content
+
+    def url(self, path: str) -> str:
+        return f"{self._server.url}{path}"
 
     async def events(self) -> AsyncIterator[Event]:
         """Events from now on, without end: over a restart of the server they go on after the last one seen."""

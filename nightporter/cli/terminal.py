@@ -18,6 +18,7 @@ from prompt_toolkit.patch_stdout import patch_stdout
 
 from nightporter.cli import texts
 from nightporter.cli.client import Client, Event
+from nightporter.cli.files import with_files
 from nightporter.errors import CommandError
 
 LOOK_SECONDS = 2.0
@@ -109,7 +110,7 @@ class _Talk:
         if outcome is None or message_id not in self._open:
             return
         for reply in outcome.replies[self._open[message_id] :]:
-            print(texts.said(str(reply["text"])))
+            print(texts.said(texts.reply(await with_files(self._client, reply, None))))
         self._open[message_id] = len(outcome.replies)
         if outcome.settled:
             del self._open[message_id]

@@ -46,6 +46,24 @@ def nothing_to_say() -> str:
     return 'There is nothing to say; give a text with -m "…", or by standard input.'
 
 
+def file_unreadable(path: Path, reason: str) -> str:
+    return f"{path} cannot be read ({reason}); name a file that is there."
+
+
+def not_saved(folder: Path, reason: str) -> str:
+    return f"The answer's files cannot be put into {folder} ({reason}); name another folder with --save."
+
+
+def reply(found: dict[str, Any]) -> str:
+    return "\n".join([str(found["text"]), *(attached(file) for file in found.get("files", []))])
+
+
+def attached(file: dict[str, Any]) -> str:
+    """Where a file of an answer is. Its name is somebody else's word."""
+    where = plain(str(file.get("saved") or f"{file['url']} (needs the token; or ask again with --save FOLDER)"))
+    return f"[file] {plain(str(file['name']))}, {file['size']:,} bytes: {where}"
+
+
 def waits_for_approval() -> str:
     return "It waits for an approval; answer it in another terminal: nightporter actions list"
 

@@ -19,9 +19,10 @@ from identity.users import Claim
 from router.envelope import Attachment, Envelope
 from router.inbox import Accepted, Inbox
 from workspace_store import attachments
-from workspace_store.attachments import File, FileLimits
+from workspace_store.attachments import File
 from workspace_store.blobs import DirectoryBlobs
 from workspace_store.database import Database
+from workspace_store.file_limits import FileLimits
 from workspace_store.liveness import Life
 
 LIMITS = FileLimits(max_bytes=1000, max_message_bytes=1500, max_count=3)

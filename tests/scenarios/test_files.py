@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -87,3 +88,37 @@ async def test_files_on_slack_come_once_whatever_is_killed(make_house: MakeHouse
     await until(lambda: len(slack.said("chat.postMessage")) == 2, "an answer about what is no file")
     assert "sign-in page" in slack.said("chat.postMessage")[1]["text"]
     assert list(inbox(house)) == ["data.bin"]
+
+
+def test_a_file_goes_in_and_comes_out_over_http_as_it_was(make_house: MakeHouse, tmp_path: Path) -> None:
+    house = make_house()
+    given, out = tmp_path / "data file.bin", tmp_path / "out"
+    given.write_bytes(CONTENT)
+    said = house.run("chat", "-m", "$ cp 'inbox/data file.bin' copy.bin", "--file", str(given))
+    assert said.returncode == 0, said.stderr
+    said = house.run("chat", "-m", "!send copy.bin", "--save", str(out))
+    assert f"{out}/copy.bin" in said.stdout
+    assert (out / "copy.bin").read_bytes() == CONTENT
+    assert "/v1/messages/" in house.run("chat", "-m", "!send copy.bin").stdout
+    said = house.run("chat", "--file", str(given), "-m", "")
+    assert "`/workspace/inbox/data file.bin`" in said.stdout
+    assert house.run("chat", "-m", "x", "--file", str(tmp_path / "missing")).returncode == 1
+    assert "outside" in house.say("!send ../../etc/passwd")
+
+
+@pytest.mark.parametrize("victim", ["runner", "gateway", "sandbox-manager"])
+def test_a_kill_in_the_middle_loses_and_doubles_no_file(make_house: MakeHouse, victim: str) -> None:
+    house = make_house()
+    with house.client() as client:
+        form = [("file", ("data.bin", CONTENT)), ("text", (None, "$ sleep 1; cp inbox/data.bin copy.bin"))]
+        assert client.post("/v1/messages", files=[*form, ("message_id", (None, "m1"))]).status_code == 202
+    house.kill(victim)
+    house.answer("m1")
+    house.post("$ cp -n inbox/data.bin copy.bin")
+    message = house.post("!send copy.bin")
+    house.kill(victim)
+    (reply,) = house.answer(message)["replies"]
+    assert inbox(house) == {"data.bin": CONTENT}
+    with house.client() as client:
+        assert client.get(reply["files"][0]["url"]).content == CONTENT
+    assert house.run("journal", "verify").returncode == 0

@@ -42,6 +42,7 @@ class Gateway:
     listeners: Listeners
     rung: list[Accepted]
     lives: Path
+    inbox: Inbox
 
     async def say(self, body: bytes | str | None = None, **fields: object) -> httpx.Response:
         return await self.client.post("/v1/messages", content=json.dumps(fields) if body is None else body)
@@ -61,7 +62,8 @@ async def serving(database: Database, lives: Path, socket: str = "/nobody") -> A
     rung: list[Accepted] = []
     listeners = Listeners()
     health = Health(database, lives, lambda: redis.asyncio.Redis(unix_socket_path=socket))
-    local = Local(Inbox(database, Access("allowlist", []), rung.append), database, TOKEN, listeners, health)
+    inbox = Inbox(database, Access("allowlist", []), rung.append)
+    local = Local(inbox, database, TOKEN, listeners, health)
     options = {"port": 0, "log_config": None, "lifespan": "off", "timeout_graceful_shutdown": 1}
     server = uvicorn.Server(uvicorn.Config(local.app(), **options))  # type: ignore[arg-type]
     running = asyncio.create_task(server.serve())
@@ -70,7 +72,7 @@ async def serving(database: Database, lives: Path, socket: str = "/nobody") -> A
     port = server.servers[0].sockets[0].getsockname()[1]
     headers = {"authorization": f"Bearer {TOKEN}"}
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=30) as client:
-        yield Gateway(client, database, listeners, rung, lives)
+        yield Gateway(client, database, listeners, rung, lives, inbox)
     server.should_exit = True
     await running
 
