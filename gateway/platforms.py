@@ -56,6 +56,7 @@ class Platform(Channel, Protocol):
 class PlatformSettings:
     slack: SlackSettings
     telegram: TelegramSettings
+    trusted_teams: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,9 @@ def configured(
         from gateway.slack.threads import answered_in
 
         slack = settings.slack
-        config = SlackConfig(slack.bot_token, slack.app_token, slack.signing_secret, slack.api_url)
+        config = SlackConfig(
+            slack.bot_token, slack.app_token, slack.signing_secret, slack.api_url, settings.trusted_teams
+        )
         aside = KeepAside(blobs, "slack")
         found.append(SlackChannel(config, accept, progress, answered_in(database), quarantine=aside))
     if settings.telegram.token:

@@ -191,6 +191,28 @@ def side_of(connection: Connection, link: Link, claim: Claim, user: User | None)
     return "maker" if user is not None and user.id == root(connection, link.maker) else None
 
 
+def vouched(
+    connection: Connection, mail: Known, claim: Claim, mail_place: dict[str, Any], place: dict[str, Any]
+) -> Link:
+    """A link that needs no code: a platform vouches that a verified mail identity and a claim are one person's."""
+    assert mail.user is not None
+    assert mail.id is not None
+    now = now_us()
+    link = Link(
+        uuid4(), f"vouched {uuid4().hex}", root(connection, mail.user), mail.id, mail_place, True, claim, place, True,
+        now, None, None,
+    )  # fmt: skip
+    connection.execute(
+        link_code.insert().values(
+            id=link.id, digest=link.digest, maker=link.maker, maker_identity=link.maker_identity,
+            maker_place=json.dumps(mail_place), maker_confirmed=True, other=json.dumps(asdict(claim)),
+            other_place=json.dumps(place), other_confirmed=True, made_at=now, expires_at=now, used_at=None, merge=None,
+        )
+    )  # fmt: skip
+    users.record(connection, None, link.maker, "link.vouched", {"channel": claim.channel})
+    return link
+
+
 def void(connection: Connection, typed: str) -> None:
     """Make a code worthless that others may have read."""
     stands = (link_code.c.digest == codes.digest(codes.typed(typed)), link_code.c.used_at.is_(None))

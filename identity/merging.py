@@ -259,6 +259,11 @@ def mounts(connection: Connection, kept: UUID) -> list[tuple[UUID, str]]:
     return [(absorbed, folder) for folder, absorbed in named.items()]
 
 
+def met(connection: Connection, one: UUID, other: UUID) -> bool:
+    """Whether two users were to be merged before, whatever became of it."""
+    return any({merged.kept, merged.absorbed} == {one, other} for merged in of(connection, one))
+
+
 def parent(connection: Connection, absorbed: UUID) -> UUID | None:
     """Whom a user was merged into directly."""
     done = _merged(connection, absorbed)

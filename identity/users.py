@@ -14,6 +14,7 @@ from uuid import UUID, uuid4
 from sqlalchemy import (
     BigInteger,
     Column,
+    ColumnElement,
     Connection,
     Index,
     Integer,
@@ -102,7 +103,8 @@ class Claim:
     """Who a message says it is from, and what proves it.
 
     ``proof``: ``token`` (the local token), ``smtp_auth``, ``platform``, ``dmarc``, ``trusted_relay``, ``unchecked``,
-    or empty where nothing does.
+    ``admin`` where an administrator has vouched, or empty where nothing does. ``vouched_mail``: the address that the
+    platform says is theirs; see ``identity.vouching``.
     """
 
     channel: str
@@ -110,6 +112,7 @@ class Claim:
     external_id: str
     display: str = ""
     proof: str = ""
+    vouched_mail: str = ""
 
 
 @dataclass(frozen=True)
@@ -136,6 +139,7 @@ class Known:
     proven_at: int = 0
     user: UUID | None = None
     id: UUID | None = None
+    vouched_mail: str | None = None
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -257,7 +261,7 @@ def add_identity(connection: Connection, user: UUID, claim: Claim) -> Known:
         claim.channel, claim.account, claim.external_id, claim.display or claim.external_id, claim.proof, now_us(),
         user, uuid4(),
     )  # fmt: skip
-    connection.execute(identity.insert().values(**known.__dict__, vouched_mail=None))
+    connection.execute(identity.insert().values(**known.__dict__))
     return known
 
 
@@ -303,7 +307,17 @@ def identity_named(connection: Connection, name: str) -> Known | None:
 
 
 def _known(row: Any) -> Known:
-    return Known(row.channel, row.account, row.external_id, row.display, row.proof, row.proven_at, row.user, row.id)
+    return Known(
+        row.channel,
+        row.account,
+        row.external_id,
+        row.display,
+        row.proof,
+        row.proven_at,
+        row.user,
+        row.id,
+        row.vouched_mail,
+    )
 
 
 def find(connection: Connection, name: str) -> User | None:
@@ -313,6 +327,20 @@ def find(connection: Connection, name: str) -> User | None:
     except ValueError:
         known = identity_named(connection, name)
     return None if known is None else by_identity(connection, Claim(known.channel, known.account, known.external_id))
+
+
+def key_of(claim: Claim) -> tuple[ColumnElement[bool], ...]:
+    """The condition that a row is a claim's identity."""
+    return (
+        identity.c.channel == claim.channel,
+        identity.c.account == claim.account,
+        identity.c.external_id == claim.external_id,
+    )
+
+
+def events_of_kind(connection: Connection, user: UUID, kind: str) -> list[IdentityEvent]:
+    """What of one kind was done about a user, the newest first."""
+    return [event for event in events(connection, user, 1000) if event.kind == kind]
 
 
 def events(connection: Connection, user: UUID, limit: int = 50) -> list[IdentityEvent]:

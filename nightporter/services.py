@@ -107,7 +107,9 @@ def gateway(context: ServiceContext) -> None:
             smtp=context.sockets.get("smtp"),
             email=email_config(settings.email),
             files=settings.files,
-            platforms=PlatformSettings(settings.slack, settings.telegram),
+            platforms=PlatformSettings(
+                settings.slack, settings.telegram, frozenset(settings.identity.trusted_slack_teams)
+            ),
             hooks=HOOKS,
             ready=context.ready,
         )

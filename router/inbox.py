@@ -19,12 +19,12 @@ import structlog
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
-from identity import codes, names, reach, rooms
+from identity import codes, names, reach, rooms, vouching
 from identity.access import Access, admit, admit_to_room
 from identity.limits import Limits, Verdict
 from identity.rooms import Room
 from identity.users import User
-from router import commands, files, strangers, texts
+from router import commands, files, joining, strangers, texts
 from router.actions import Woken
 from router.doors import Doors
 from router.envelope import Envelope
@@ -118,11 +118,14 @@ class Inbox:
         there = inbox.find(connection, envelope.dedupe_key)
         if there is not None:
             return Accepted(there.id, there.principal, True, there.kind == "command", None)
+        if envelope.sender.proof:
+            joining.join_vouched(connection, envelope)
         admitted = admit_to_room if envelope.shared else admit
         user = admitted(connection, envelope.sender, self.access)
         if user is None:
             answered = strangers.hear(connection, envelope, self.access)
             return Accepted(uuid4(), principal.HOUSE, False, True, None) if answered else None
+        vouching.remember(connection, envelope.sender)
         verdict = judge()
         if verdict == "drop":
             return None

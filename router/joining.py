@@ -10,11 +10,13 @@ import structlog
 from sqlalchemy import Connection
 
 from agent import context
-from identity import linking, merging, reach, users
+from identity import linking, merging, reach, users, vouching
 from identity.linking import Heard, Link
 from identity.merging import Merge, MergeRefused
+from identity.users import Known
 from router import link_texts as texts
 from router import places
+from router.envelope import Envelope
 from router.places import Place
 from workspace_store import principal
 
@@ -33,6 +35,25 @@ def join(connection: Connection, heard: Heard, code: str) -> str:
     if joined.merge is not None and joined.merge.state == "waiting" and joined.merge.due_at > joined.merge.asked_at:
         _tell_admins(connection, joined.merge)
     return words[heard.side]
+
+
+def join_vouched(connection: Connection, envelope: Envelope) -> None:
+    """Join who writes with the verified mail identity that their platform vouches for, and tell both."""
+    claim = envelope.sender
+    mail = vouching.to_join(connection, claim)
+    if mail is None:
+        return
+    address = reach.of(mail)
+    assert address is not None
+    here = reach.of(Known(claim.channel, claim.account, claim.external_id)) if envelope.shared else None
+    place = Place(here, {}) if here is not None else places.private(envelope)
+    link = linking.vouched(connection, mail, claim, Place(address, {}).to_json(), place.to_json())
+    try:
+        words = join(connection, Heard(link, "other"), "")
+    except MergeRefused as error:
+        log.info("not joined by its platform's word", reason=str(error))
+        return
+    tell(connection, link, "other", f"joined:{link.id.hex}", texts.vouched(words, mail.name))
 
 
 def _outcome(connection: Connection, link: Link, merge: Merge | None, side: str, code: str) -> str:

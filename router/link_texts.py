@@ -121,6 +121,10 @@ def unlinked(name: str) -> str:
     return f"`{name}` is no longer you. What was done since you were linked has stayed with you here."
 
 
+def vouched(words: str, mail: str) -> str:
+    return f"{words} This platform vouches that `{mail}` is yours."
+
+
 def unlinked_there(user: User) -> str:
     return f"You and {harmless(user.display_name)} are two again: the link was taken back."
 

@@ -23,6 +23,7 @@ from gateway.slack.direct import Direct, is_person
 from gateway.slack.drafts import PACE_SECONDS, Drafts
 from gateway.slack.installations import REQUEST_SECONDS, Installation, Installations, UnknownWorkspace
 from gateway.slack.intake import NAME, Accept, Intake, TakesPart
+from gateway.slack.people import People
 from gateway.slack.send import Sender
 from gateway.slack.target import Target
 from workspace_store.outbox import Reply
@@ -68,7 +69,9 @@ class SlackChannel:
         timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
         self._session = aiohttp.ClientSession(timeout=timeout)
         self._installations = Installations(self._config, self._session)
-        self._intake = Intake(self._installations, self._accept, self._takes_part, self._changed)
+        self._intake = Intake(
+            self._installations, self._accept, self._takes_part, self._changed, People(self._config.trusted_teams)
+        )
         client = self._installations.client()
         bolt = app.build(self._config, client, self._intake.handle, self._quarantine)
         self._endpoint = app.endpoint(bolt)

@@ -16,6 +16,8 @@ class SlackConfig:
     app_token: str = ""
     signing_secret: str = ""
     api_url: str = "https://slack.com/api/"
+    trusted_teams: frozenset[str] = frozenset()
+    """Teams whose profiles vouch for mail addresses."""
 
     @property
     def tokens(self) -> tuple[str, ...]:

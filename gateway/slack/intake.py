@@ -14,6 +14,7 @@ from gateway.slack import texts
 from gateway.slack.installations import Installation, Installations, UnknownWorkspace
 from gateway.slack.parse import decide, parse
 from gateway.slack.parsed import ACTS, Bot, Parsed
+from gateway.slack.people import People
 from gateway.slack.place import is_direct
 from gateway.slack.strands import Strands
 from identity.users import Claim
@@ -38,6 +39,7 @@ class Intake:
     accept: Accept
     takes_part: TakesPart
     changed: Changed
+    people: People = field(default_factory=People)
     strands: Strands = field(default_factory=Strands)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -88,6 +90,10 @@ class Intake:
         # One gesture may arrive under two ``ts``; the first one's key stands for both.
         key = self.strands.first_key(parsed)
         envelope = envelope_of(replace(parsed, dedupe_key=key))
+        if not parsed.details.get("external"):
+            sender = envelope.sender
+            mail = await self.people.mail_of(installation.client, sender.account, sender.external_id)
+            envelope = replace(envelope, sender=replace(sender, vouched_mail=mail))
         accepted = await self.accept(envelope)
         if accepted and parsed.joins_thread:
             self.strands.join(parsed)

@@ -41,6 +41,8 @@ class SlackServer(PlatformServer):
         """Downloads show the page that asks to sign in, as where a permission lacks."""
         self.fail_files: deque[Callable[[], web.StreamResponse]] = deque()
         """What the next downloads meet, one each."""
+        self.people: dict[str, dict[str, Any]] = {}
+        """User id → what ``users.info`` says of them."""
         self._sockets: list[web.WebSocketResponse] = []
         self._numbers = itertools.count(1)
         self._ts = itertools.count(1)
@@ -169,6 +171,12 @@ class SlackServer(PlatformServer):
         everything = self.messages.get(str(said["channel"]), [])
         found = [item for item in everything if said["ts"] in {item["ts"], item.get("thread_ts")}]
         return {"ok": True, "messages": found, "has_more": False}
+
+    def _users_info(self, said: dict[str, Any]) -> dict[str, Any]:
+        found = self.people.get(str(said["user"]))
+        return (
+            {"ok": True, "user": {"id": said["user"], **found}} if found else {"ok": False, "error": "user_not_found"}
+        )
 
     def _files_info(self, said: dict[str, Any]) -> dict[str, Any]:
         found = self.files.get(str(said["file"]))
