@@ -1,31 +1,10 @@
-"""What happens to a message after it was said: an edit, a deletion, a reaction. None of these starts a turn."""
+"""Where a channel brings what happens to messages after they were said; ``router.changes`` says what becomes of it."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Literal
 
-from identity.users import Claim
-
-
-@dataclass(frozen=True)
-class Change:
-    """``message``: the dedupe key of what was said, in the inbox's form (``channel:account:external id``).
-
-    For a reaction, ``target`` is the platform's id of the message reacted to, often a reply of ours.
-    """
-
-    kind: Literal["edit", "delete", "reaction"]
-    message: str
-    sender: Claim
-    conversation: str
-    thread: str = ""
-    text: str = ""
-    emoji: str = ""
-    target: str = ""
-    removed: bool = False
-
+from router.changes import Change
 
 Changed = Callable[[Change], Awaitable[None]]
 

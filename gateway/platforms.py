@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import structlog
 from starlette.routing import BaseRoute
 
-from gateway.changes import drop
+from gateway.changes import Changed
 from gateway.channel import Channel
 from gateway.conversations import StoredConversations
 from gateway.files import Fetched
@@ -75,6 +75,7 @@ class KeepAside:
 def configured(
     settings: PlatformSettings,
     accept: Accept,
+    changed: Changed,
     database: Database,
     claimer: str,
     lives: Path,
@@ -94,7 +95,7 @@ def configured(
             slack.bot_token, slack.app_token, slack.signing_secret, slack.api_url, settings.trusted_teams
         )
         aside = KeepAside(blobs, "slack")
-        found.append(SlackChannel(config, accept, progress, answered_in(database), quarantine=aside))
+        found.append(SlackChannel(config, accept, progress, answered_in(database), changed, aside))
     if settings.telegram.token:
         from gateway.telegram.channel import TelegramChannel
         from gateway.telegram.config import TelegramConfig
@@ -103,5 +104,5 @@ def configured(
         telegram = TelegramConfig(bot.token, bot.api_url, bot.webhook_url, bot.webhook_secret, bot.business)
         aside, stored = KeepAside(blobs, "telegram"), StoredConversations(database, "telegram")
         reading = OneReader(database, lives, claimer)
-        found.append(TelegramChannel(telegram, accept, progress, drop, aside, stored, reading, doors))
+        found.append(TelegramChannel(telegram, accept, progress, changed, aside, stored, reading, doors))
     return found

@@ -41,8 +41,9 @@ from identity.access import Access
 from identity.limits import Limits
 from router.actions import Woken
 from router.bells import Ringer, news
+from router.changes import Changes, Recorded
 from router.doors import Doors
-from router.inbox import Accepted, Inbox
+from router.inbox import Accepted, Inbox, Settling
 from router.settings import FilesSettings
 from workspace_store import liveness
 from workspace_store.approvals import Hooks
@@ -83,6 +84,7 @@ async def serve(
     files: FilesSettings,
     platforms: PlatformSettings,
     hooks: Hooks,
+    settling: Settling,
     ready: Callable[[], None],
 ) -> None:
     """Serve until SIGTERM: then accept nothing more, finish what is being sent, end."""
@@ -114,15 +116,23 @@ async def serve(
 
     blobs = DirectoryBlobs(home / "blobs")
     doors = Doors(email=email.address)
-    inbox = Inbox(database, access, ring, hooks, limits, blobs, files.limits, doors)
+    inbox = Inbox(database, access, ring, hooks, limits, blobs, files.limits, doors, settling)
     mail = _email(email, inbox, home)
     channels[mail.name] = mail
     mail_server = EmailServer(email, mail.received, token=token)
     if smtp is not None:
         await mail_server.start(smtp)
+
+    def changed(found: Recorded) -> None:
+        if found.said:
+            delivery.ring()
+        for woken in found.woken:
+            wake(woken)
+
+    changes = Changes(database, changed, hooks)
     fetchers: dict[str, Fetch] = {}
     fetching = Fetching(life.id, database, lives, fetchers, blobs, files.limits, files.fetch_seconds)
-    outside = configured(platforms, fetching.after(inbox.accept), database, life.id, lives, blobs, doors)
+    outside = configured(platforms, fetching.after(inbox.accept), changes, database, life.id, lives, blobs, doors)
     for platform in outside:
         await platform.start()
         channels[platform.name] = platform

@@ -27,6 +27,7 @@ from nightporter.settings import Settings
 from nightporter.token import ensure_token
 from router import service as runner_service
 from router.bells import Ringer
+from router.inbox import Settling
 from router.redis import async_redis_client, redis_client
 from sandbox_runner import manager_service
 from sandbox_runner.egress import service as egress_service
@@ -111,6 +112,7 @@ def gateway(context: ServiceContext) -> None:
                 settings.slack, settings.telegram, frozenset(settings.identity.trusted_slack_teams)
             ),
             hooks=HOOKS,
+            settling=Settling(settings.router.settle_seconds, settings.router.settle_most_seconds),
             ready=context.ready,
         )
     )
@@ -133,6 +135,7 @@ def runner(context: ServiceContext) -> None:
             patience_seconds=settings.engine.patience_minutes * 60,
             concurrency=settings.runner.concurrency,
             files=settings.files,
+            arrivals=settings.router.arrivals,
             ready=context.ready,
         )
     )

@@ -23,7 +23,7 @@ from gateway.settings import EmailSettings, HttpSettings, SlackSettings, Telegra
 from identity.settings import AccessSettings, IdentitySettings
 from nightporter import texts
 from nightporter.errors import ConfigurationError
-from router.settings import FilesSettings, RunnerSettings
+from router.settings import FilesSettings, RouterSettings, RunnerSettings
 from sandbox_runner.egress.settings import EgressSettings
 from sandbox_runner.settings import SandboxSettings
 from workspace_store.section import Section, url_of
@@ -53,6 +53,7 @@ class Settings(Section):
     sandbox: SandboxSettings = SandboxSettings()
     egress: EgressSettings = EgressSettings()
     files: FilesSettings = FilesSettings()
+    router: RouterSettings = RouterSettings()
     runner: RunnerSettings = Field(default_factory=RunnerSettings)
 
     @classmethod

@@ -61,6 +61,10 @@ class Envelope:
     reply: Mapping[str, Any] = field(default_factory=dict)
     title: str = ""
     """What the room is called, where the channel knows."""
+    more: bool = False
+    """A sign that more of it is coming: an item of an album, a file alone, a text as long as the client sends one."""
+    order: int = 0
+    """The platform's own order of messages in a conversation, where it has one."""
     speaker: str = ""
     """Who speaks in a room, as the agent is told; named at intake, after who it is was looked up."""
     raw: str = ""

@@ -57,6 +57,14 @@ class Accepted:
     """Whose inbox got a row by what acted at intake."""
 
 
+@dataclass(frozen=True)
+class Settling:
+    """How long more of a message is waited for after each sign of it, and altogether; seconds."""
+
+    quiet: float = 0.8
+    most: float = 3.0
+
+
 @dataclass
 class Inbox:
     """The door every channel goes through. ``ring`` is called after the commit, for what a runner has to serve.
@@ -73,6 +81,7 @@ class Inbox:
     """Where contents are kept; None where no channel brings any."""
     file_limits: FileLimits = field(default_factory=FileLimits)
     doors: Doors = field(default_factory=Doors)
+    settling: Settling = Settling()
 
     async def accept(self, envelope: Envelope, contents: Mapping[str, bytes] | None = None) -> Accepted | None:
         """Record a message; None: not admitted, nothing stored, nothing to answer.
@@ -137,7 +146,9 @@ class Inbox:
             envelope = replace(envelope, text=codes.masked(envelope.text))
         heard = _Heard(uuid4(), envelope, user, room)
         seq, owner = principal.received(connection, heard.owner)
-        _insert(connection, heard, seq, acted=command is not None)
+        acts = command is not None
+        burst = None if acts else self._settle(connection, heard)
+        _insert(connection, heard, seq, acted=acts, burst=burst, settles_at=self._settles_at(heard, burst, acted=acts))
         journal.append(connection, heard.owner, [_received(heard)], under=None)
         if envelope.attachments and command is None:
             prepared = files.prepare(envelope.attachments, self.file_limits)
@@ -147,6 +158,23 @@ class Inbox:
             principal.drained(connection, heard.owner)
             woken = self._act(connection, heard, *command)
         return Accepted(heard.id, heard.owner, False, command is not None, owner, woken)
+
+    def _settle(self, connection: Connection, heard: _Heard) -> UUID | None:
+        """The row that this message belongs to, which goes on settling if this one shows a sign as well."""
+        place = heard.place
+        strand = (place.channel, place.account, place.conversation, place.thread)
+        first = inbox.settling(connection, heard.owner, heard.user.id, strand)
+        if first is None:
+            return None
+        until = min(now_us() + int(self.settling.quiet * 1e6), first.received_at + int(self.settling.most * 1e6))
+        inbox.settle(connection, first.id, until if heard.envelope.more else 0)
+        return first.id
+
+    def _settles_at(self, heard: _Heard, burst: UUID | None, *, acted: bool) -> int:
+        """A lone message never waits; a first one does, after a sign that more is coming."""
+        if acted or burst is not None or not heard.envelope.more:
+            return 0
+        return now_us() + int(min(self.settling.quiet, self.settling.most) * 1e6)
 
     def _act(self, connection: Connection, heard: _Heard, command: commands.Command, rest: str) -> tuple[Woken, ...]:
         """Run a command and answer it: where it was said, or in private what is not for a room to see."""
@@ -205,7 +233,9 @@ def _room(connection: Connection, envelope: Envelope) -> Room:
     return rooms.enter(connection, envelope.channel, envelope.account, envelope.conversation, envelope.title)
 
 
-def _insert(connection: Connection, heard: _Heard, seq: int, *, acted: bool) -> None:
+def _insert(
+    connection: Connection, heard: _Heard, seq: int, *, acted: bool, burst: UUID | None, settles_at: int
+) -> None:
     envelope = heard.envelope
     inbox.insert(
         connection,
@@ -222,6 +252,8 @@ def _insert(connection: Connection, heard: _Heard, seq: int, *, acted: bool) -> 
         thread=envelope.thread,
         envelope=envelope.to_json(),
         received_at=now_us(),
+        burst=burst,
+        settles_at=settles_at,
     )
 
 

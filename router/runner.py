@@ -23,7 +23,7 @@ from sandbox_runner import texts
 from sandbox_runner.sandboxes import ManagerAway
 from sandbox_runner.turn import TurnRunner
 from workspace_store import drafts, inbox, journal, liveness, outbox, principal
-from workspace_store.database import Database, DatabaseUnavailable
+from workspace_store.database import Database, DatabaseUnavailable, now_us
 from workspace_store.inbox import Row
 from workspace_store.journal import Event
 from workspace_store.outbox import Address
@@ -67,17 +67,21 @@ class AloneGate:
 
 @dataclass(frozen=True)
 class Next:
-    """The oldest open message, if any, and why it must not begin: /stop was said after it, or its sender is blocked."""
+    """The oldest open message, if any, and why it must not begin: /stop was said after it, or its sender is blocked.
+
+    ``settled_at``: with none, when what still settles is to be served.
+    """
 
     row: Row | None
     stopped: bool = False
     unheard: bool = False
+    settled_at: int | None = None
 
 
 def _next(connection: Connection, owner: UUID) -> Next:
     row = inbox.next_open(connection, owner)
     if row is None:
-        return Next(None)
+        return Next(None, settled_at=inbox.settled_at(connection, owner))
     if row.status != "pending":
         return Next(row)
     # In a room, who speaks is not whose lease this is: their words may have waited since before they were blocked.
@@ -95,6 +99,8 @@ class Runner:
     turns: TurnRunner
     publish: Callable[[UUID, dict[str, str]], None]
     shared_home: bool = True
+    again: Callable[[UUID], bool] = lambda _: False
+    """Serve a principal in this process once more, if there is room; otherwise a sweeper finds it."""
     gate: AloneGate = field(default_factory=AloneGate)
     held: set[UUID] = field(default_factory=set)
     """Principals whose lease is in hand."""
@@ -167,6 +173,12 @@ class Runner:
     async def _serve_next(self, lease: Lease, upcoming: Next) -> bool:
         """One turn; True: the inbox is drained and the lease given back."""
         row = upcoming.row
+        if row is None and upcoming.settled_at is not None:
+            # Nobody need hold a lease only to wait: what comes meanwhile rings as always.
+            await self.database.write(lambda connection: principal.abandon(connection, lease))
+            seconds = max(0.0, (upcoming.settled_at - now_us()) / 1e6)
+            asyncio.get_running_loop().call_later(seconds, self.again, lease.principal)
+            return True
         if row is None:
             return await self.database.write(lambda connection: principal.release(connection, lease))
         if row.crashes_alone >= POISON_CRASHES:
@@ -212,8 +224,12 @@ class Runner:
             journal.append(connection, lease.principal, events, under=lease)
             if row.turn is not None:
                 inbox.give_back(connection, row.turn)
-            inbox.finish(connection, [row.id], status)
-            principal.drained(connection, lease.principal)
+            finished = [
+                row.id,
+                *(one.id for one in inbox.burst_of(connection, row.burst or row.id) if one.id != row.id),
+            ]
+            inbox.finish(connection, finished, status)
+            principal.drained(connection, lease.principal, len(finished))
             key, content = f"{row.id.hex}:0", {"text": text or "", "reply": _reply_of(row)}
             shown = row.turn and drafts.finish(connection, key=key, turn=row.turn, message=row.id, content=content)
             if shown or text is None:

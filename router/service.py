@@ -19,8 +19,9 @@ from router.runner import Runner
 from router.settings import FilesSettings
 from router.sweeper import Chore, Sweeper
 from router.worker import TurnWorker
+from sandbox_runner.assignments import Arrivals, Assignment
 from sandbox_runner.sandboxes import Sandboxes, socket_path
-from sandbox_runner.turn import Assignment, TurnRunner
+from sandbox_runner.turn import TurnRunner
 from workspace_store import liveness, principal
 from workspace_store.blobs import DirectoryBlobs
 from workspace_store.database import Database
@@ -35,8 +36,10 @@ MERGES = Chore(merging.due, joining.complete_due)
 def read_message(row: Row) -> Assignment:
     """An inbox row as the turn needs it."""
     envelope = Envelope.from_json(row.envelope)
-    files = len(envelope.attachments)
-    return Assignment(row, envelope.text, envelope.context, envelope.reply, envelope.speaker, files)
+    with_files = (row.id,) if envelope.attachments else ()
+    return Assignment(
+        row, envelope.text, envelope.context, envelope.reply, envelope.speaker, envelope.order, with_files
+    )
 
 
 async def serve(
@@ -49,6 +52,7 @@ async def serve(
     concurrency: int,
     files: FilesSettings,
     patience_seconds: float,
+    arrivals: Arrivals,
     ready: Callable[[], None],
 ) -> None:
     """Serve until SIGTERM: then take no more, let turns finish for a moment, cut off the rest."""
@@ -69,6 +73,7 @@ async def serve(
         files.limits,
         files.fetch_seconds,
         patience_seconds,
+        arrivals,
     )
     runner = Runner(life.id, database, lives, turns, ringer.publish)
 
@@ -76,6 +81,7 @@ async def serve(
         database.write_now(lambda connection: principal.stop(connection, owner))
 
     worker = TurnWorker([queue_name(host), queue_name()], connect, runner.serve, stop, concurrency)
+    runner.again = worker.serve_here
     sweeper = Sweeper(life.id, database, lives, worker.serve_here, runner.held, chores=(MERGES,))
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, worker.close)

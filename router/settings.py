@@ -1,14 +1,25 @@
-"""Settings of the runner, and of the files that come with messages and go out with replies."""
+"""Settings of the runner, of what arrives, and of the files that come with messages and go out with replies."""
 
 from __future__ import annotations
 
 import socket
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
 from workspace_store.file_limits import FileLimits
 from workspace_store.section import PositiveFloat, PositiveInt, Section
+
+
+class RouterSettings(Section):
+    """``[router]``: what becomes of messages that come close together."""
+
+    arrivals: Literal["steer", "queue", "collect", "interrupt"] = "steer"
+    """What you say while a turn runs there: joins in, waits for a turn each, for one together, or ends that turn."""
+    settle_seconds: Annotated[float, Field(ge=0, le=10)] = 0.8
+    """How long more of a message is waited for after an album's item, a file alone, or a text at the client's limit."""
+    settle_most_seconds: Annotated[float, Field(ge=0, le=30)] = 3.0
+    """How long that may go on, however much comes."""
 
 
 class RunnerSettings(Section):

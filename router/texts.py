@@ -189,3 +189,7 @@ def files_too_large(most: int) -> str:
 
 def too_many_files(most: int) -> str:
     return f"a message may have {most} files (`files.max_count`)"
+
+
+def taken_back(found: Approval) -> str:
+    return f"Taking the reaction back changes nothing: this was {_verdict(found)}, and stays so. May I {found.text}?"

@@ -17,7 +17,7 @@ Got = TypeVar("Got")
 
 
 class Stopped(Exception):
-    """The person said /stop."""
+    """The person said /stop, or more while arrivals interrupt."""
 
 
 async def ask(

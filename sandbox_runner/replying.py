@@ -11,7 +11,8 @@ from sandbox_runner import texts
 from workspace_store import continuations, drafts, outbox
 
 if TYPE_CHECKING:
-    from sandbox_runner.turn import Assignment, Turn
+    from sandbox_runner.assignments import Assignment
+    from sandbox_runner.turn import Turn
 
 
 def queue_replies(

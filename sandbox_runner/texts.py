@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from agent.texts import code
+from workspace_store.changes import Untold
 
 STOPPED = "Stopped."
+INTERRUPTED = "Interrupted: I go on with what you said since."
 STOPPED_BEFORE = "Not started: you said /stop."
+
+
+def changed(found: Sequence[Untold]) -> str:
+    """What people changed of what they said before, as the engine is told."""
+    return "\n".join(map(_changed, found))
+
+
+def _changed(change: Untold) -> str:
+    if change.kind == "deleted":
+        return f"(Since then an earlier message was deleted by its sender. It said: {change.before!r})"
+    was, now = repr(change.before), repr(change.after)
+    return f"(Since then an earlier message was edited by its sender. It said: {was} It says now: {now})"
 
 
 def turn_failed(turn: str, reason: str) -> str:

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID, uuid4
 
 import structlog
@@ -23,46 +23,38 @@ from agent.engine import Engine, EngineError, EngineUnavailable, Step, ToolCall
 from agent.sandbox import SandboxError, SandboxLost
 from agent.tools import TOOLS, Tool, ToolResult
 from agent.trajectory import Said, fit, preview, shortened
-from sandbox_runner import receiving, replying, resume, texts
+from sandbox_runner import assignments, receiving, replying, resume, texts
 from sandbox_runner.asking import Stopped, ask
+from sandbox_runner.assignments import Arrivals, Assignment
 from sandbox_runner.egress import texts as egress_texts
 from sandbox_runner.host import TurnSandbox
 from sandbox_runner.progress import TurnProgress
 from sandbox_runner.published import Snapshot, write_annexes, write_checkpoint
 from sandbox_runner.receiving import Received
 from sandbox_runner.sandboxes import ManagerAway, Sandboxes
+<<<<<<< HEAD
 from workspace_store import checkpoints, effects, inbox, journal, principal, spending
+=======
+from workspace_store import changes, checkpoints, effects, inbox, journal, principal, spending
+from workspace_store.attachments import FileLimits
+>>>>>>> 0d38b64 (Bursts settle in the inbox; edits, deletions and reactions are recorded and told)
 from workspace_store.blobs import Blobs
 from workspace_store.database import Database, DatabaseUnavailable, now_us
 from workspace_store.file_limits import FileLimits
 from workspace_store.inbox import Row
 from workspace_store.journal import Event
-from workspace_store.outbox import Address
 from workspace_store.principal import Lease, StaleLease
 
 log = structlog.get_logger()
+
+Ending = Literal["", "stop", "interrupt"]
 
 MAX_STEPS = 50
 STOP_POLL_SECONDS = 1.0
 
 
-@dataclass(frozen=True)
-class Assignment:
-    """A message as the turn needs it: its inbox row, its words, and what its channel wants back with a reply."""
-
-    row: Row
-    text: str
-    context: str
-    """Quoted or forwarded words: data, not what the person says."""
-    reply: Mapping[str, Any]
-    speaker: str = ""
-    """Who speaks, in a room; empty in a private conversation."""
-    files: int = 0
-    """How many files came with it."""
-
-    @property
-    def address(self) -> Address:
-        return Address(self.row.channel, self.row.account, self.row.conversation, self.row.thread)
+class Withdrawn(Exception):
+    """The message was deleted by its sender before its turn began."""
 
 
 @dataclass
@@ -83,7 +75,11 @@ class Turn:
     touched: bool = False
     status: inbox.Status = "done"
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    """/stop was said; looked at with every transaction and each second."""
+    """/stop was said, or more while arrivals interrupt; looked at with every transaction and twice a second."""
+    interrupted: bool = False
+    """It was not /stop."""
+    changed: list[changes.Untold] = field(default_factory=list)
+    """What people changed of what they said before, which this turn is the first to know."""
     unpaid: list[Step] = field(default_factory=list)
     """Steps whose cost is written with the pending events."""
     spent_today: int = 0
@@ -93,14 +89,27 @@ class Turn:
     def principal(self) -> UUID:
         return self.lease.principal
 
+    def end(self, reason: Ending) -> None:
+        """Remember that the turn is to end, if it is."""
+        if reason and not self.stopping.is_set():
+            self.interrupted = reason == "interrupt"
+            self.stopping.set()
+
     def end_if_stopped(self) -> None:
         """A safe point. Raises Stopped."""
         if self.stopping.is_set():
             raise Stopped
 
-    def stop_if(self, said: bool) -> None:
-        if said:
-            self.stopping.set()
+
+@dataclass(frozen=True)
+class Begun:
+    """What a turn begins with, as one transaction read it."""
+
+    events: list[journal.Recorded]
+    rows: list[Row]
+    seen: context.Seen
+    changed: list[changes.Untold]
+    stopped: bool = False
 
 
 @dataclass
@@ -117,6 +126,7 @@ class TurnRunner:
     fetch_seconds: float = 60.0
     patience_seconds: float = 3600.0
     """How long a message waits for an engine that cannot be reached."""
+    arrivals: Arrivals = "steer"
 
     async def run(self, lease: Lease, row: Row, *, alone: bool = False) -> bool:
         """Run one turn to its commit; whether the lease was given back with it (nothing else waits).
@@ -124,7 +134,10 @@ class TurnRunner:
         Raises StaleLease (another runs this principal now); DatabaseUnavailable, ManagerAway and StaleTenancy (nothing
         is lost, and none of it is the message's doing; try again).
         """
-        turn = await self._begin(lease, row, alone)
+        try:
+            turn = await self._begin(lease, row, alone)
+        except Withdrawn:
+            return False
         async with self.sandboxes.lend(turn.principal) as lent:
             sandbox = TurnSandbox(turn.principal, turn.id, lent, self.database, self.publish, self.limits)
             stop = asyncio.create_task(self._watch_for_stop(turn, sandbox))
@@ -133,8 +146,8 @@ class TurnRunner:
             except (StaleLease, DatabaseUnavailable, ManagerAway, asyncio.CancelledError):
                 raise
             except Stopped:
-                turn.pending.append(Event("turn.stopped", {}))
-                replies = _same_for_all(turn, texts.STOPPED)
+                turn.pending.append(Event("turn.stopped", {"interrupted": True} if turn.interrupted else {}))
+                replies = _same_for_all(turn, texts.INTERRUPTED if turn.interrupted else texts.STOPPED)
             except Exception as error:
                 log.exception("turn failed", turn=str(turn.id), principal=str(turn.principal))
                 replies = self._fail(turn, error)
@@ -161,23 +174,32 @@ class TurnRunner:
         """Count the turn at ``turn.started``; a turn that was cut off comes with all it recorded."""
         turn_id = row.turn or uuid4()
 
-        def transaction(connection: Connection) -> tuple[list[journal.Recorded], list[Row], context.Seen, bool]:
+        def transaction(connection: Connection) -> Begun:
             body = {"message": row.id.hex, "resumed": row.turn is not None}
             journal.append(connection, lease.principal, [Event("turn.started", body)], under=lease, turn=turn_id)
-            inbox.start(connection, row.id, turn_id, alone=alone)
+            if not inbox.start(connection, row.id, turn_id, alone=alone):
+                raise Withdrawn
             seen = context.load(connection, lease.principal, self.engine.context_window)
             if row.turn is None:
-                return [], [row], seen, False
+                assignments.take_at_start(connection, lease, row, turn_id, self.arrivals)
+            # Read here, where nothing changes it any more: until now its sender could.
             rows = inbox.taken_by(connection, turn_id)
+            changed = changes.untold(connection, lease.principal)
+            if row.turn is None:
+                return Begun([], rows, seen, changed)
             stopped = principal.is_stopped(connection, lease.principal, rows[-1].seq)
-            return journal.read(connection, lease.principal, turn=turn_id), rows, seen, stopped
+            return Begun(journal.read(connection, lease.principal, turn=turn_id), rows, seen, changed, stopped)
 
-        events, rows, seen, stopped = await self.database.write(transaction)
-        progress = TurnProgress(lease.principal, turn_id, rows[0].id, self.publish)
-        assignments = [self.read_message(found) for found in rows]
-        turn = Turn(turn_id, lease, assignments, resume.read(events), seen, progress)
-        turn.stop_if(stopped)
+        begun = await self.database.write(transaction)
+        progress = TurnProgress(lease.principal, turn_id, begun.rows[0].id, self.publish)
+        given = assignments.read(begun.rows, self.read_message)
+        turn = Turn(turn_id, lease, given, resume.read(begun.events), begun.seen, progress)
+        turn.end("stop" if begun.stopped else "")
+        turn.changed = changed = begun.changed
         turn.said = [_asked(assignment) for assignment in turn.assignments]
+        if changed:
+            about = "\n\n".join(filter(None, (texts.changed(changed), turn.said[0].data.get("context"))))
+            turn.said[0] = replace(turn.said[0], data={**turn.said[0].data, "context": about})
         return turn
 
     # act
@@ -207,26 +229,29 @@ class TurnRunner:
     async def _receive_files(self, turn: Turn, sandbox: TurnSandbox) -> None:
         """Put files that came with the messages in hand where the agent finds them, and describe them to it."""
         for assignment in turn.assignments:
-            message = assignment.row.id
-            if not assignment.files or message in turn.received:
-                continue
-            body = turn.recorded.received.get(message.hex)
-            received = await receiving.recorded(body, sandbox) if body else None
-            if received is None:
-                files = await receiving.settled(
-                    self.database, turn.lease, message, self.fetch_seconds, turn.end_if_stopped
-                )
-                received = await receiving.place(files, sandbox)
-                turn.touched = turn.touched or received.live_id is not None
-                await self._append(turn, [Event("files.received", received.to_json(message))])
+            fresh = [message for message in assignment.with_files if message not in turn.received]
+            for message in fresh:
+                await self._receive(turn, sandbox, message)
+            if fresh:
+                described = [file for message in assignment.with_files for file in turn.received[message].described]
+                turn.said = [
+                    replace(said, data={**said.data, "files": described})
+                    if (said.role, said.message) == ("user", assignment.row.id.hex)
+                    else said
+                    for said in turn.said
+                ]
+
+    async def _receive(self, turn: Turn, sandbox: TurnSandbox, message: UUID) -> None:
+        """Place the files of one message, or find them where they were placed."""
+        body = turn.recorded.received.get(message.hex)
+        received = await receiving.recorded(body, sandbox) if body else None
+        if received is None:
+            files = await receiving.settled(self.database, turn.lease, message, self.fetch_seconds, turn.end_if_stopped)
+            received = await receiving.place(files, sandbox)
             turn.touched = turn.touched or received.live_id is not None
-            turn.received[message] = received
-            turn.said = [
-                replace(said, data={**said.data, "files": received.described})
-                if (said.role, said.message) == ("user", message.hex)
-                else said
-                for said in turn.said
-            ]
+            await self._append(turn, [Event("files.received", received.to_json(message))])
+        turn.touched = turn.touched or received.live_id is not None
+        turn.received[message] = received
 
     async def _unreachable(self, turn: Turn, error: EngineUnavailable) -> int:
         """Until when the engine is asked again; recorded and told at the first time only, through any restart."""
@@ -311,7 +336,7 @@ class TurnRunner:
         writes = [write.apply for write in result.writes]
         if outside:
             writes.append(partial(effects.tell, identifiers=[effect.id for effect in outside]))
-        await self._append(turn, events, writes, take=self.engine.takes_messages)
+        await self._append(turn, events, writes, take=self._steers)
         sandbox.take_to_send(body)
         return Said("tool", text, call=call.id, name=call.name)
 
@@ -333,31 +358,34 @@ class TurnRunner:
         if not given:
             return
 
-        def transaction(connection: Connection) -> tuple[list[Row], bool]:
+        def transaction(connection: Connection) -> tuple[list[Row], Ending]:
             journal.append(connection, turn.principal, given, under=turn.lease, turn=turn.id)
             _pay(connection, turn)
             for write in writes:
                 write(connection)
-            stopped = _stop_asked(connection, turn)
-            return self._take_arrivals(connection, turn) if take and not stopped else [], stopped
+            ending = self._ending(connection, turn)
+            if ending or not take:
+                return [], ending
+            return assignments.take_arrivals(connection, turn.lease, turn.assignments[0].row, turn.id), ending
 
-        taken, stopped = await self.database.write(transaction)
-        turn.stop_if(stopped)
+        taken, ending = await self.database.write(transaction)
+        turn.end(ending)
         turn.pending.clear()
         turn.unpaid.clear()
-        for row in taken:
-            assignment = self.read_message(row)
+        for assignment in assignments.read(taken, self.read_message):
             turn.assignments.append(assignment)
             turn.said.append(_asked(assignment))
 
-    @staticmethod
-    def _take_arrivals(connection: Connection, turn: Turn) -> list[Row]:
-        rows = inbox.waiting_like(connection, turn.assignments[0].row)
-        if rows:
-            inbox.mark_taken(connection, [row.id for row in rows], turn.id)
-            events = [Event("message.taken", {"message": row.id.hex}) for row in rows]
-            journal.append(connection, turn.principal, events, under=turn.lease, turn=turn.id)
-        return rows
+    @property
+    def _steers(self) -> bool:
+        return self.arrivals == "steer" and self.engine.takes_messages
+
+    def _ending(self, connection: Connection, turn: Turn) -> Ending:
+        """Whether the turn is to end, and why."""
+        if principal.is_stopped(connection, turn.principal, max(row.seq for row in _rows(turn))):
+            return "stop"
+        interrupts = self.arrivals == "interrupt" and inbox.waiting_like(connection, turn.assignments[0].row)
+        return "interrupt" if interrupts else ""
 
     # stop
 
@@ -366,8 +394,8 @@ class TurnRunner:
         while True:
             await asyncio.sleep(STOP_POLL_SECONDS)
             try:
-                if await self.database.read(lambda connection: _stop_asked(connection, turn)):
-                    turn.stopping.set()
+                turn.end(await self.database.read(lambda connection: self._ending(connection, turn)))
+                if turn.stopping.is_set():
                     await sandbox.interrupt()
             except (DatabaseUnavailable, SandboxError) as error:
                 log.warning("could not look for /stop", turn=str(turn.id), reason=str(error))
@@ -415,9 +443,10 @@ class TurnRunner:
             checkpoints.record_turn(
                 connection, turn.principal, seq, turn.id, [item.to_json() for item in kept], context.tokens_of(kept)
             )
-            rows = [assignment.row.id for assignment in turn.assignments]
+            rows = [row.id for row in _rows(turn)]
             inbox.finish(connection, rows, turn.status)
             principal.drained(connection, turn.principal, len(rows))
+            changes.told(connection, [change.key for change in turn.changed])
             if context.folding_due(connection, turn.principal):
                 return False
             return principal.release(connection, turn.lease)
@@ -459,7 +488,15 @@ def _same_for_all(turn: Turn, text: str) -> Mapping[str, str]:
 
 def _with_file_problems(turn: Turn, replies: Mapping[str, str]) -> Mapping[str, str]:
     """Whatever the engine makes of it, the person learns which of their files are not there."""
-    problems = {message.hex: received.problems for message, received in turn.received.items()}
+    problems = {
+        assignment.row.id.hex: [
+            problem
+            for message in assignment.with_files
+            if message in turn.received
+            for problem in turn.received[message].problems
+        ]
+        for assignment in turn.assignments
+    }
     return {message: "\n\n".join([text, *problems.get(message, [])]) for message, text in replies.items()}
 
 
@@ -468,8 +505,8 @@ def _note(turn: Turn) -> str:
     return (turn.assignments[0].text or ", ".join(files))[:80]
 
 
-def _stop_asked(connection: Connection, turn: Turn) -> bool:
-    return principal.is_stopped(connection, turn.principal, turn.assignments[-1].row.seq)
+def _rows(turn: Turn) -> list[Row]:
+    return [row for assignment in turn.assignments for row in assignment.rows]
 
 
 def _pay(connection: Connection, turn: Turn) -> None:

@@ -1,6 +1,8 @@
 """The inbox: one row for everything that starts a turn or acts at intake, deduplicated for good.
 
-A row's status goes pending → running → done | failed | set_aside, or taken → done where a running turn took it in.
+A row's status goes pending → running → done | failed | set_aside, or taken → done where a running turn took it in;
+``withdrawn`` where its sender deleted it before any turn began. A row may settle for a moment: what the same person
+says in the same strand until then belongs to its burst, and one turn serves them together.
 """
 
 from __future__ import annotations
@@ -12,11 +14,13 @@ from uuid import UUID
 from sqlalchemy import BigInteger, Column, Connection, Index, Text, bindparam, case, select, text, update
 from sqlmodel import Field, SQLModel
 
+from workspace_store import principal as principals
 from workspace_store.database import now_us, table
 from workspace_store.principal import received
 
-Status = Literal["pending", "running", "taken", "waiting", "done", "failed", "set_aside"]
-FINAL = ("done", "failed", "set_aside")
+Status = Literal["pending", "running", "taken", "waiting", "done", "failed", "set_aside", "withdrawn"]
+WAITING_LOOKED_AT = 200
+FINAL = ("done", "failed", "set_aside", "withdrawn")
 
 
 class InboxMessage(SQLModel, table=True):
@@ -30,6 +34,9 @@ class InboxMessage(SQLModel, table=True):
         # Whether the agent has heard something in a thread; only Slack asks.
         Index("inbox_in_thread", "channel", "account", "conversation", "thread",
               sqlite_where=text("channel = 'slack'"), postgresql_where=text("channel = 'slack'")),
+        Index(
+            "inbox_burst", "burst", sqlite_where=text("burst IS NOT NULL"), postgresql_where=text("burst IS NOT NULL")
+        ),
         Index("inbox_channel", "principal", "channel", "seq"),
     )  # fmt: skip
 
@@ -48,6 +55,9 @@ class InboxMessage(SQLModel, table=True):
     turn: UUID | None = None
     received_at: int = Field(sa_column=Column(BigInteger, nullable=False))
     finished_at: int | None = Field(default=None, sa_column=Column(BigInteger, nullable=True))
+    # Until when more of the same message is waited for (0: nothing is), and the first row of the burst this belongs to.
+    settles_at: int = Field(default=0, sa_column=Column(BigInteger, nullable=False))
+    burst: UUID | None = None
     # Poison: crashes in a row of the turn that ran this, and how many of them it ran alone.
     crashes: int = 0
     crashes_alone: int = 0
@@ -77,6 +87,13 @@ class Row:
     received_at: int
     crashes: int
     crashes_alone: int
+    settles_at: int = 0
+    burst: UUID | None = None
+
+    @property
+    def strand(self) -> tuple[str, str, str, str]:
+        """Where it was said, down to the thread."""
+        return self.channel, self.account, self.conversation, self.thread
 
 
 _COLUMNS = [inbox.c[name] for name in Row.__dataclass_fields__]
@@ -95,9 +112,25 @@ _OLDEST = (
 _RUNNING_TURN = (
     select(inbox.c.turn).where(inbox.c.principal == bindparam("owner"), inbox.c.status == "running").limit(1)
 )
+_STRAND = ("at", "account_is", "talk", "thread_is")
+_SETTLING = (
+    select(*_COLUMNS)
+    .where(
+        inbox.c.principal == bindparam("owner"),
+        inbox.c.status == "pending",
+        inbox.c.settles_at > bindparam("now"),
+        inbox.c.actor == bindparam("by"),
+        inbox.c.channel == bindparam("at"),
+        inbox.c.account == bindparam("account_is"),
+        inbox.c.conversation == bindparam("talk"),
+        inbox.c.thread == bindparam("thread_is"),
+    )
+    .order_by(inbox.c.seq)
+    .limit(1)
+)
 _START = (
     update(inbox)
-    .where(inbox.c.id == bindparam("of"))
+    .where(inbox.c.id == bindparam("of"), inbox.c.status.in_(("pending", "running", "waiting")))
     .values(status="running", turn=bindparam("by"), alone=bindparam("by_itself"))
 )
 _FINISH = (
@@ -110,7 +143,7 @@ _FINISH = (
 def insert(connection: Connection, *, status: Status, **values: object) -> None:
     """Insert a row; its ``dedupe_key`` is unique (IntegrityError for a duplicate)."""
     finished = now_us() if status in FINAL else None
-    fresh = {"crashes": 0, "crashes_alone": 0, "alone": False, "turn": None}
+    fresh = {"crashes": 0, "crashes_alone": 0, "alone": False, "turn": None, "settles_at": 0, "burst": None}
     connection.execute(_INSERT, {**fresh, "status": status, "finished_at": finished, **values})
 
 
@@ -125,12 +158,65 @@ def get(connection: Connection, identifier: UUID) -> Row | None:
 
 
 def next_open(connection: Connection, owner: UUID) -> Row | None:
-    """The oldest row that was cut off in mid-turn, else the oldest that waits."""
+    """The oldest row that was cut off in mid-turn, else the oldest that waits and has settled."""
     for status in ("running", "pending"):
         found = connection.execute(_OLDEST, {"owner": owner, "having": status}).one_or_none()
         if found:
-            return Row(**found._mapping)
+            row = Row(**found._mapping)
+            return row if row.settles_at <= now_us() else _first_settled(connection, row)
     return None
+
+
+def _first_settled(connection: Connection, first: Row) -> Row | None:
+    """The oldest waiting row that nothing before it in its own strand keeps waiting; what was stopped has settled."""
+    stopped, now = principals.stop_seq(connection, first.principal), now_us()
+    held = set()
+    for row in _waiting(connection, first.principal):
+        if row.settles_at > now and row.seq > stopped:
+            held.add(row.strand)
+        elif row.strand not in held:
+            return row
+    return None
+
+
+def settled_at(connection: Connection, owner: UUID) -> int | None:
+    """When the first of what still settles is to be served; None: nothing settles."""
+    return min((row.settles_at for row in _waiting(connection, owner) if row.settles_at), default=None)
+
+
+def _waiting(connection: Connection, owner: UUID) -> list[Row]:
+    rows = connection.execute(
+        select(*_COLUMNS)
+        .where(inbox.c.principal == owner, inbox.c.status == "pending")
+        .order_by(inbox.c.seq)
+        .limit(WAITING_LOOKED_AT)
+    )
+    return [Row(**row._mapping) for row in rows]
+
+
+def settling(connection: Connection, owner: UUID, actor: UUID, strand: tuple[str, str, str, str]) -> Row | None:
+    """What one person said in a strand and still settles: what they say now belongs to it. Lock the principal first."""
+    given = {"owner": owner, "by": actor, "now": now_us(), **dict(zip(_STRAND, strand, strict=True))}
+    found = connection.execute(_SETTLING, given).first()
+    return Row(**found._mapping) if found else None
+
+
+def settle(connection: Connection, identifier: UUID, at: int) -> None:
+    """Let a waiting row settle until ``at`` (microseconds; 0: no longer)."""
+    connection.execute(update(inbox).where(inbox.c.id == identifier).values(settles_at=at))
+
+
+def burst_of(connection: Connection, first: UUID) -> list[Row]:
+    """What still waits and belongs to the burst that a row began, in order."""
+    rows = connection.execute(
+        select(*_COLUMNS).where(inbox.c.burst == first, inbox.c.status == "pending").order_by(inbox.c.seq)
+    )
+    return [Row(**row._mapping) for row in rows]
+
+
+def rewrite(connection: Connection, identifier: UUID, envelope: str) -> None:
+    """Replace what a row says; only before its turn begins."""
+    connection.execute(update(inbox).where(inbox.c.id == identifier).values(envelope=envelope))
 
 
 def where_heard(connection: Connection, owner: UUID) -> Row | None:
@@ -166,7 +252,9 @@ def waiting_like(connection: Connection, row: Row) -> list[Row]:
         .order_by(inbox.c.seq)
         .limit(50)
     )
-    return [Row(**row._mapping) for row in rows]
+    found = [Row(**row._mapping) for row in rows]
+    held = {one.id for one in found if one.settles_at > now_us()}
+    return [one for one in found if one.id not in held and one.burst not in held]
 
 
 def newest_said(connection: Connection, owner: UUID) -> Row | None:
@@ -209,9 +297,9 @@ def taken_by(connection: Connection, turn: UUID) -> list[Row]:
     return [Row(**row._mapping) for row in rows]
 
 
-def start(connection: Connection, identifier: UUID, turn: UUID, *, alone: bool) -> None:
-    """Mark a row as run by ``turn``; ``alone`` where nothing else runs beside it."""
-    connection.execute(_START, {"of": identifier, "by": turn, "by_itself": alone})
+def start(connection: Connection, identifier: UUID, turn: UUID, *, alone: bool) -> bool:
+    """Mark a row as run by ``turn``; ``alone`` where nothing else runs beside it. False: it was withdrawn meanwhile."""
+    return connection.execute(_START, {"of": identifier, "by": turn, "by_itself": alone}).rowcount == 1
 
 
 def mark_taken(connection: Connection, identifiers: list[UUID], turn: UUID) -> None:

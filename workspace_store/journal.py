@@ -41,6 +41,9 @@ SALT_BYTES = 16
 KINDS: Mapping[str, str] = {
     "message.received": "a message was accepted",
     "message.taken": "a message was handed to a turn that was already running",
+    "message.edited": "its sender edited a message; `in_time`: before its turn began",
+    "message.deleted": "its sender deleted a message; `in_time`: before its turn began, so that none does",
+    "message.reacted": "somebody reacted to a message or a reply, or took that back",
     "message.set_aside": "a message was given up after it had ended its runner three times alone",
     "message.dropped": "a message in a room was not answered: its sender was blocked while it waited",
     "files.received": "the files of a message were put into the workspace, or it was found that they cannot be had",

@@ -37,6 +37,7 @@ STATUS = {
     "done": "done",
     "failed": "failed",
     "set_aside": "failed",
+    "withdrawn": "done",
 }
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -96,6 +97,7 @@ class Local:
         return PlainTextResponse(await self.health.metrics(), media_type="text/plain; version=0.0.4")
 
     async def _post_message(self, request: Request) -> Response:
+<<<<<<< HEAD
         files: tuple[GivenFile, ...] = ()
         if is_form(request):
             fields, files = await read_form(request, self.inbox.file_limits)
@@ -108,6 +110,11 @@ class Local:
         except OSError as error:
             log.error("files of a message could not be kept", reason=str(error))
             raise BadRequest(507, texts.NOT_KEPT) from error
+=======
+        asked = await read_message(request)
+        said = channel.envelope(asked.user, asked.message_id, asked.text, asked.thread, more=asked.more)
+        accepted = await self.inbox.accept(said)
+>>>>>>> 0d38b64 (Bursts settle in the inbox; edits, deletions and reactions are recorded and told)
         if accepted is None:
             raise BadRequest(403, texts.NOT_ADMITTED)
         return JSONResponse({"message_id": asked.message_id, "principal": str(accepted.principal)}, 202)
@@ -119,7 +126,7 @@ class Local:
 
         def query(connection: Connection) -> tuple[Row, list[outbox.Said]] | None:
             row = _find(connection, user, identifier)
-            return (row, outbox.answers(connection, row.id)) if row else None
+            return (row, outbox.answers(connection, row.burst or row.id)) if row else None
 
         found = await self.database.read(query)
         if found is None:

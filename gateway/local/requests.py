@@ -18,7 +18,7 @@ from workspace_store.database import storable
 
 MAX_BODY_BYTES = 4 << 20
 _USER = re.compile(r"[A-Za-z0-9._-]{1,64}")
-_FIELDS = {"text", "message_id", "user", "thread"}
+_FIELDS = {"text", "message_id", "user", "thread", "more"}
 
 
 class BadRequest(Exception):
@@ -36,6 +36,8 @@ class MessageRequest:
     message_id: str
     user: str
     thread: str
+    more: bool = False
+    """More of the same message follows at once."""
 
 
 def check_token(request: Request, token: str) -> None:
@@ -87,7 +89,10 @@ def read_message(found: Mapping[str, Any], *, wordless: bool = False) -> Message
     thread = found.get("thread")
     if thread is not None and (not isinstance(thread, str) or len(thread) > 200):
         raise BadRequest(400, texts.BAD_THREAD)
-    return MessageRequest(text, message_id, user_name(found.get("user")), thread or "")
+    more = found.get("more", False)
+    if not isinstance(more, bool):
+        raise BadRequest(400, texts.BAD_MORE)
+    return MessageRequest(text, message_id, user_name(found.get("user")), thread or "", more)
 
 
 def _plain(message_id: str) -> bool:

@@ -8,6 +8,7 @@ NOT_AN_OBJECT = 'the body must be a JSON object such as {"text": "hello"}'
 NO_TEXT = "`text` must be a string with something in it"
 BAD_ID = "`message_id` must be a string of 1 to 200 printable characters without '/'"
 BAD_USER = "`user` must be a name of 1 to 64 letters, digits, '.', '_' or '-'"
+BAD_MORE = "`more` is true or false"
 BAD_THREAD = "`thread` must be a string of at most 200 characters"
 NO_MESSAGE = "no message of that id; it was never accepted, or belongs to another user"
 NO_USER = "nobody of that name has written yet"

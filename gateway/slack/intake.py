@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import Any
 
 import structlog
 
-from gateway.changes import Change, Changed
+from gateway.changes import Changed
 from gateway.slack import texts
 from gateway.slack.installations import Installation, Installations, UnknownWorkspace
 from gateway.slack.parse import decide, parse
@@ -18,13 +19,16 @@ from gateway.slack.people import People
 from gateway.slack.place import is_direct
 from gateway.slack.strands import Strands
 from identity.users import Claim
+from router.changes import Change
 from router.commands import COMMANDS
-from router.envelope import Attachment, Envelope, clean
+from router.envelope import Attachment, Envelope, clean, dedupe_key
 from router.inbox import Accepted
 
 log = structlog.get_logger()
 
 NAME = "slack"
+SPLIT_CHARACTERS = 3900
+"""The composer cuts what is pasted at 4,000 characters or at the last blank before."""
 
 Accept = Callable[[Envelope], Awaitable[Accepted | None]]
 TakesPart = Callable[[str, str, str], Awaitable[bool]]
@@ -146,9 +150,19 @@ def envelope_of(parsed: Parsed) -> Envelope:
             for file in parsed.files
         ),
         sent_at=_microseconds(parsed.ts),
+        more=_expects_more(parsed),
+        order=_microseconds(parsed.ts) or 0,
         shared=parsed.channel is not None and not is_direct(parsed.channel) and not _privately(parsed),
         reply=_reply(parsed),
     )
+
+
+def _expects_more(parsed: Parsed) -> bool:
+    """A sign that another message belongs to it: files alone, or a text as long as the composer lets one be."""
+    if parsed.action != "message":
+        return False
+    alone = bool(parsed.files) and not parsed.text and not any(file.voice for file in parsed.files)
+    return alone or len(parsed.text or "") >= SPLIT_CHARACTERS
 
 
 def _text(parsed: Parsed) -> str:
@@ -195,8 +209,10 @@ def _microseconds(ts: str) -> int | None:
 def _change(parsed: Parsed) -> Change:
     return Change(
         kind="edit" if parsed.action == "edit" else "delete" if parsed.action == "delete" else "reaction",
+        key=_change_key(parsed),
         message=f"{NAME}:{parsed.dedupe_key or ''}" if parsed.dedupe_key else "",
         sender=claim(parsed),
+        account=parsed.team or "",
         conversation=parsed.channel or "",
         thread=parsed.thread or "",
         text=clean(parsed.text or ""),
@@ -204,6 +220,12 @@ def _change(parsed: Parsed) -> Change:
         target=str(parsed.details.get("target") or ""),
         removed=bool(parsed.details.get("removed")),
     )
+
+
+def _change_key(parsed: Parsed) -> str:
+    """Slack's id of the event, which a redelivery keeps; without one, what it says."""
+    own = parsed.details.get("event_id") or sha256(repr(parsed).encode()).hexdigest()
+    return dedupe_key(NAME, parsed.team or "", f"change:{own}")
 
 
 async def _welcome(parsed: Parsed, installation: Installation) -> None:

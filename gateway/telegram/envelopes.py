@@ -5,13 +5,16 @@ from __future__ import annotations
 import mimetypes
 from typing import Any
 
-from gateway.changes import Change
 from gateway.telegram import texts
+from gateway.telegram.entities import utf16_length
 from gateway.telegram.parsed import Bot, File, Parsed
 from identity.users import Claim
-from router.envelope import Attachment, Envelope, clean
+from router.changes import Change
+from router.envelope import Attachment, Envelope, clean, dedupe_key
 
 NAME = "telegram"
+SPLIT_UTF16 = 4000
+"""Clients cut pastes at 4,096 units or at the last blank before."""
 _ANSWERS = {"approve", "deny", "undo", "say"}
 
 
@@ -37,6 +40,8 @@ def envelope_of(parsed: Parsed, bot: Bot) -> Envelope:
         context=clean(context),
         attachments=tuple(map(_attachment, parsed.files)),
         sent_at=parsed.sent_at * 1_000_000 if parsed.sent_at else None,
+        more=_expects_more(parsed),
+        order=parsed.message_id,
         shared=not parsed.direct and parsed.channel is not None,
         reply=_reply(parsed),
         title="" if parsed.direct else clean(parsed.title),
@@ -49,6 +54,15 @@ def _attachment(file: File) -> Attachment:
     extension = "" if file.named else mimetypes.guess_extension(file.content_type) or ""
     name = file.name if file.named else f"{file.name.partition(':')[0]}{extension}"
     return Attachment(name, file.content_type, file.size, f"{NAME}:{file.id}", problem)
+
+
+def _expects_more(parsed: Parsed) -> bool:
+    """A sign that another update belongs to the same message."""
+    if parsed.action != "message" or parsed.forwarded:
+        return bool(parsed.group)
+    cut = not parsed.files and utf16_length(parsed.text or "") >= SPLIT_UTF16
+    alone = bool(parsed.files) and not parsed.text and not parsed.details.get("voice")
+    return bool(parsed.group) or cut or alone
 
 
 def _text(parsed: Parsed) -> str:
@@ -76,13 +90,15 @@ def _reply(parsed: Parsed) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value}
 
 
-def change_of(parsed: Parsed, bot: Bot) -> Change:
-    """An edit or a reaction."""
+def change_of(parsed: Parsed, bot: Bot, update: int) -> Change:
+    """An edit or a reaction. ``update``: the id of the update it came in, which begins anew after a quiet week."""
     edit = parsed.action == "edit"
     return Change(
         kind="edit" if edit else "reaction",
+        key=dedupe_key(NAME, str(bot.id), f"change:{update}:{parsed.channel}:{parsed.changed_at}"),
         message=f"{NAME}:{bot.id}:{parsed.channel}:{parsed.message_id}" if edit else "",
         sender=claim(parsed, bot),
+        account=str(bot.id),
         conversation=str(parsed.channel),
         thread=str(parsed.thread or ""),
         text=clean(parsed.text or ""),

@@ -11,10 +11,10 @@ import structlog
 from gateway.changes import Changed
 from gateway.conversations import Conversations, Unchanged
 from gateway.telegram import texts
+from gateway.telegram.albums import Albums
 from gateway.telegram.envelopes import change_of, envelope_of
 from gateway.telegram.parse import parse
 from gateway.telegram.parsed import ACTS, Bot, Parsed
-from gateway.telegram.settle import join
 from router.envelope import Envelope
 from router.inbox import Accepted
 from workspace_store.database import DatabaseUnavailable
@@ -38,6 +38,7 @@ class Intake:
     quarantine: Quarantine
     business: bool = False
     conversations: Conversations = field(default_factory=Unchanged)
+    albums: Albums = field(default_factory=Albums)
 
     def read(self, update: Mapping[str, Any]) -> Parsed:
         parsed = parse(update, self.bot)
@@ -47,18 +48,17 @@ class Intake:
 
     async def record(self, updates: Sequence[tuple[Mapping[str, Any], Parsed]]) -> None:
         """Record updates in their order. Raises DatabaseUnavailable: some are not recorded, all are to come again."""
-        for parsed in join(parsed for _, parsed in updates):
-            try:
-                await self._record(parsed)
-            except DatabaseUnavailable:
-                raise
-            except Exception as error:
-                log.exception("a telegram update could not be recorded", key=parsed.dedupe_key)
-                for update, read in updates:
-                    if read.dedupe_key == parsed.dedupe_key:
-                        await self.quarantine(update, f"{type(error).__name__}: {error}")
+        for update, read in updates:
+            for parsed in self.albums.judge(read):
+                try:
+                    await self._record(parsed, int(update.get("update_id") or 0))
+                except DatabaseUnavailable:
+                    raise
+                except Exception as error:
+                    log.exception("a telegram update could not be recorded", key=parsed.dedupe_key)
+                    await self.quarantine(update, f"{type(error).__name__}: {error}")
 
-    async def _record(self, parsed: Parsed) -> None:
+    async def _record(self, parsed: Parsed, update: int) -> None:
         if parsed.action in ACTS:
             envelope = envelope_of(parsed, self.bot)
             accepted = await self.accept(envelope)
@@ -74,6 +74,6 @@ class Intake:
         elif parsed.action == "unblocked":
             await self.conversations.opened(str(self.bot.id), str(parsed.channel), texts.BLOCKED)
         elif parsed.action in {"edit", "reaction"}:
-            await self.changed(change_of(parsed, self.bot))
+            await self.changed(change_of(parsed, self.bot, update))
         else:
             log.debug("telegram update", action=parsed.action, reason=parsed.details.get("reason"))

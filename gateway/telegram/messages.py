@@ -100,7 +100,13 @@ def _edit(said: Parsed, message: Mapping[str, Any]) -> Parsed:
     """An edit changes words; a live location moves without anybody saying something."""
     if isinstance(message.get("location"), dict):
         return ignored("live_location", said.user, said.channel)
-    return replace(said, action="edit", dedupe_key=None, details={**said.details, "edits": said.message_id})
+    return replace(
+        said,
+        action="edit",
+        dedupe_key=None,
+        changed_at=_number(message.get("edit_date")),
+        details={**said.details, "edits": said.message_id},
+    )
 
 
 def _command(text: str, marks: list[entities.Entity]) -> tuple[str, str]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from gateway.telegram import messages, speaker
@@ -121,7 +120,8 @@ def _reaction(reaction: Mapping[str, Any], bot: Bot) -> Parsed:
     details: dict[str, Any] = {"emoji": next(reversed(new or after), None), "target": reaction.get("message_id")}
     if not after:
         details = {**details, "emoji": next(reversed(before), None), "removed": True}
-    return replace(Parsed("reaction", None, user, channel), details=details)
+    at = reaction.get("date")
+    return Parsed("reaction", None, user, channel, changed_at=at if isinstance(at, int) else 0, details=details)
 
 
 def _emoji(given: object) -> list[str]:

@@ -59,6 +59,8 @@ class Parsed:
     message_id: int = 0
     sent_at: int = 0
     """Seconds since the epoch."""
+    changed_at: int = 0
+    """The same of an edit or a reaction."""
     display: str = ""
     direct: bool = False
     title: str = ""

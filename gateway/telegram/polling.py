@@ -20,7 +20,6 @@ from telegram.request import BaseRequest
 
 from gateway.telegram import outcomes, texts
 from gateway.telegram.intake import Intake
-from gateway.telegram.settle import MOST_SECONDS, QUIET_SECONDS, expects_more
 from workspace_store.database import DatabaseUnavailable
 
 log = structlog.get_logger()
@@ -69,29 +68,8 @@ class Polling:
         if not updates:
             return
         self._heard_at = self.clock()
-        updates = await self._record(updates)
+        await self.intake.record([(update, self.intake.read(update)) for update in updates])
         self._offset = max(int(update["update_id"]) for update in updates) + 1
-
-    async def _record(self, updates: list[Update]) -> list[Update]:
-        """Record updates, and those that come while more of a message is waited for: Telegram keeps them until then."""
-        done: set[int] = set()
-        ends = self.clock() + MOST_SECONDS
-        while True:
-            waiting = [(item, self.intake.read(item)) for item in updates if item.get("update_id") not in done]
-            strands = {(read.channel, read.user) for _, read in waiting if expects_more(read)}
-            # Who waits for nothing is not held up by who does.
-            ready = [pair for pair in waiting if (pair[1].channel, pair[1].user) not in strands]
-            await self.intake.record(ready)
-            done |= {int(item["update_id"]) for item, _ in ready}
-            rest = [pair for pair in waiting if pair not in ready]
-            if not rest:
-                return updates
-            await asyncio.sleep(QUIET_SECONDS)
-            more = await self._get(0) if len(updates) < LIMIT and self.clock() < ends else []
-            if len(more) <= len(updates):
-                await self.intake.record(rest)
-                return updates
-            updates = more
 
     async def _get(self, seconds: int) -> list[Update]:
         # As plain JSON: the library's own reading of updates fails as a whole where one has an unknown shape.

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID, uuid4
 
-from gateway.changes import Change
 from gateway.channel import Channel, Outcome, Retry, Sent, Uncertain
+from router.changes import Change
 from router.envelope import Envelope
 from router.inbox import Accepted
 from workspace_store.database import DatabaseUnavailable
