@@ -16,9 +16,10 @@ from agent.trajectory import Context
 from identity.access import Access
 from identity.users import Claim
 from router.envelope import Attachment, Envelope
-from router.inbox import Inbox
+from router.inbox import Inbox, Settling
 from router.runner import Runner
 from router.service import read_message
+from sandbox_runner.assignments import Arrivals
 from sandbox_runner.bubblewrap import BubblewrapBackend
 from sandbox_runner.guest_connection import GUEST_FOLDER
 from sandbox_runner.manager import Manager
@@ -81,6 +82,10 @@ class Stage:
     told: list[dict[str, Any]] = field(default_factory=list)
     """News of turns."""
     fetch_seconds: float = 0.2
+    arrivals: Arrivals = "steer"
+    settling: Settling = field(default_factory=lambda: Settling(0.3, 1.0))
+    again: list[UUID] = field(default_factory=list)
+    """Whom runners wanted to serve once more."""
 
     def __post_init__(self) -> None:
         self.lives = self.folder / "lives"
@@ -119,15 +124,19 @@ class Stage:
         room: str = "",
         attachments: Sequence[Attachment] = (),
         contents: Mapping[str, bytes] | None = None,
+        more: bool = False,
+        order: int = 0,
+        key: str = "",
     ) -> UUID:
         """Accept a message from the owner or another user, in private or in a room; its inbox id."""
         access = Access("allowlist", ())
-        door = Inbox(self.database, access, lambda _: None, blobs=self.blobs)
+        door = Inbox(self.database, access, lambda _: None, blobs=self.blobs, settling=self.settling)
         claim = Claim("local", "", user, user, "token")
         files = tuple(attachments)
         said = Envelope(
-            "local", "", uuid4().hex, claim, room or user, thread, text, attachments=files, shared=bool(room)
-        )
+            "local", "", key or uuid4().hex, claim, room or user, thread, text, attachments=files, shared=bool(room),
+            more=more, order=order,
+        )  # fmt: skip
         accepted = await door.accept(said, contents)
         assert accepted is not None
         self.owner = accepted.principal
@@ -146,9 +155,12 @@ class Stage:
             read_message,
             lambda _, news: self.told.append(news),
             fetch_seconds=self.fetch_seconds,
+            arrivals=self.arrivals,
         )
         try:
-            yield Runner(life.id, self.database, self.lives, turns, lambda *_: None)
+            runner = Runner(life.id, self.database, self.lives, turns, lambda *_: None)
+            runner.again = lambda owner: self.again.append(owner) or True
+            yield runner
         finally:
             sandboxes.close()
             life.end()

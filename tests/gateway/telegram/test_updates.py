@@ -71,46 +71,56 @@ async def test_one_update_that_cannot_be_recorded_holds_nothing_up(telegram: Tel
         await until(lambda: book.texts == ["hello"], "the next message")
 
 
-async def test_an_album_is_one_message_also_when_it_comes_in_two_parts(at_work: House) -> None:
+async def test_each_item_of_an_album_is_recorded_and_shows_that_more_is_coming(at_work: House) -> None:
     telegram = at_work.telegram
-    first = telegram.message(photo=photo(1), media_group_id="m", caption="compare")
-    telegram.say(first)
-    await asyncio.sleep(0.1)
+    telegram.say(telegram.message(photo=photo(1), media_group_id="m", caption="compare"))
     telegram.say(telegram.message(photo=photo(2), media_group_id="m"), telegram.message("next"))
-    await until(lambda: len(at_work.book.envelopes) == 2, "two messages")
-    album, after = at_work.book.envelopes.values()
-    assert (album.text, [item.blob for item in album.attachments]) == ("compare", ["telegram:f1", "telegram:f2"])
-    assert after.text == "next"
+    await until(lambda: len(at_work.book.envelopes) == 3, "three messages")
+    first, second, after = at_work.book.envelopes.values()
+    assert [(item.text, item.more) for item in (first, after)] == [("compare", True), ("next", False)]
+    assert [item.blob for item in (*first.attachments, *second.attachments)] == ["telegram:f1", "telegram:f2"]
+    assert second.more
+    assert first.order < second.order < after.order
 
 
-async def test_an_album_in_a_group_is_addressed_by_its_caption(at_work: House) -> None:
+@pytest.mark.parametrize("captioned_at", [0, 1])
+async def test_an_album_in_a_group_is_addressed_by_its_caption(at_work: House, captioned_at: int) -> None:
     telegram = at_work.telegram
     mention = [{"type": "mention", "offset": 0, "length": 11}]
     captioned = {"caption": "@porter_bot look", "caption_entities": mention}
+    for number in range(2):
+        words: dict[str, Any] = captioned if number == captioned_at else {}
+        telegram.say(telegram.message(photo=photo(number), media_group_id="m", chat=GROUP, **words))
     telegram.say(
-        telegram.message(photo=photo(1), media_group_id="m", chat=GROUP, **captioned),
-        telegram.message(photo=photo(2), media_group_id="m", chat=GROUP),
         telegram.message(photo=photo(3), media_group_id="n", chat=GROUP),
+        telegram.message("@porter_bot after", entities=mention, chat=GROUP),
     )
-    await until(lambda: at_work.book.envelopes, "the album")
-    (album,) = at_work.book.envelopes.values()
-    assert (album.text, len(album.attachments)) == ("look", 2)
+    await until(lambda: "after" in at_work.book.texts, "all of them")
+    heard = [envelope for envelope in at_work.book.envelopes.values() if envelope.attachments]
+    assert [item.attachments[0].blob for item in heard] == ["telegram:f0", "telegram:f1"]
+    assert heard[captioned_at].text == "look"
+    assert all(item.more for item in heard)
 
 
-async def test_a_paste_that_the_client_cut_is_one_message(at_work: House) -> None:
-    telegram = at_work.telegram
-    telegram.say(telegram.message("a" * 4096), telegram.message("b" * 100))
-    await until(lambda: at_work.book.envelopes, "the paste")
-    assert at_work.book.texts == ["a" * 4096 + "\n" + "b" * 100]
-
-
-async def test_a_lone_message_does_not_wait_for_somebody_elses_album(at_work: House) -> None:
-    telegram = at_work.telegram
-    other = {**ANN, "id": 6}
-    album = telegram.message(photo=photo(1), media_group_id="m")
-    telegram.say(album, telegram.message("quick", chat={**other, "type": "private"}, **{"from": other}))
-    await until(lambda: at_work.book.texts == ["quick"], "the quick one first", 2)
-    await until(lambda: len(at_work.book.envelopes) == 2, "the album")
+@pytest.mark.parametrize(
+    ("said", "more"),
+    [
+        ({"text": "a" * 4096}, True),
+        ({"text": "🙂" * 2048}, True),
+        ({"text": "a" * 3900}, False),
+        ({"document": {"file_id": "d", "file_unique_id": "d", "file_name": "a.pdf"}}, True),
+        ({"document": {"file_id": "d", "file_unique_id": "d", "file_name": "a.pdf"}, "caption": "read it"}, False),
+        ({"voice": {"file_id": "v", "file_unique_id": "v", "duration": 3}}, False),
+        ({"text": "/help"}, False),
+    ],
+)
+async def test_only_a_sign_that_more_is_coming_lets_a_message_wait(
+    at_work: House, said: dict[str, Any], more: bool
+) -> None:
+    at_work.telegram.say(at_work.telegram.message(**said))
+    await until(lambda: at_work.book.envelopes, "the message")
+    (envelope,) = at_work.book.envelopes.values()
+    assert envelope.more is more
 
 
 async def test_two_pollers_are_explained(at_work: House, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,10 +261,10 @@ async def test_the_webhook_wants_its_secret(with_webhook: House) -> None:
     assert with_webhook.book.texts == []
 
 
-async def test_an_album_at_the_webhook_is_one_message(with_webhook: House) -> None:
+async def test_an_album_at_the_webhook_is_confirmed_at_once_and_keeps_its_order(with_webhook: House) -> None:
     telegram, url = with_webhook.telegram, with_webhook.url
     updates = [telegram.message(photo=photo(number), media_group_id="m") for number in range(3)]
     statuses = await asyncio.gather(*[telegram.post(url, update, SECRET) for update in reversed(updates)])
     assert statuses == [200, 200, 200]
-    (album,) = with_webhook.book.envelopes.values()
-    assert [item.blob for item in album.attachments] == ["telegram:f0", "telegram:f1", "telegram:f2"]
+    album = sorted(with_webhook.book.envelopes.values(), key=lambda envelope: envelope.order)
+    assert [item.attachments[0].blob for item in album] == ["telegram:f0", "telegram:f1", "telegram:f2"]
