@@ -50,7 +50,7 @@ log = structlog.get_logger()
 Ending = Literal["", "stop", "interrupt"]
 
 MAX_STEPS = 50
-STOP_POLL_SECONDS = 1.0
+STOP_POLL_SECONDS = 0.5
 
 
 class Withdrawn(Exception):
@@ -390,7 +390,7 @@ class TurnRunner:
     # stop
 
     async def _watch_for_stop(self, turn: Turn, sandbox: TurnSandbox) -> None:
-        """While a tool runs, look each second whether to interrupt it."""
+        """While a tool runs or the engine thinks, look whether to interrupt it."""
         while True:
             await asyncio.sleep(STOP_POLL_SECONDS)
             try:
