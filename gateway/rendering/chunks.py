@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from gateway.rendering.layout import Block
@@ -39,3 +40,14 @@ def _words(block: Block) -> str:
         if address and not goes_on and span.text not in {address, address.removeprefix("mailto:")}:
             out += f" ({address})"
     return out
+
+
+LONG_CHARACTERS = 10_000
+"""What takes longer to render than a loop that serves others should wait."""
+
+
+async def rendered(render: Callable[[str], list[Chunk]], markdown: str) -> list[Chunk]:
+    """The messages of an answer, without holding up the loop."""
+    if len(markdown) < LONG_CHARACTERS:
+        return render(markdown)
+    return await asyncio.to_thread(render, markdown)

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from gateway.rendering.tree import MAX_MARKDOWN_CHARS, Node, is_blank, read_markdown, target, words
+from gateway.rendering.tree import MAX_MARKDOWN_CHARS, Node, is_blank, read_markdown, target, without_controls, words
 
 MAX_URL_CHARS = 1500
 """A longer address is shown, not linked."""
 MAX_TABLE_WIDTH = 72
+MAX_INFO_CHARS = 80
 _BULLETS = "•◦▪"
 _RULE = "───"
+_MAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _TASK = re.compile(r"\[([ xX])\] ")
 _CJK = "\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef"
 _CJK_BOLD = re.compile(rf"\*\*(?=\S)([^*]+)(?<=\S)\*\*(?=[{_CJK}])|(?<=[{_CJK}])\*\*(?=\S)([^*]+)(?<=\S)\*\*")
@@ -60,7 +62,7 @@ def layout(markdown: str) -> list[Block]:
     if is_blank(markdown):
         return []
     if len(markdown) > MAX_MARKDOWN_CHARS:
-        return [Block("text", (Span(markdown.strip()),))]
+        return [Block("text", (Span(without_controls(markdown).strip()),))]
     blocks = list(_children(read_markdown(markdown), 0))
     if any(not is_blank(block.text) for block in blocks):
         return blocks
@@ -75,7 +77,7 @@ def _children(node: Node, depth: int) -> Iterator[Block]:
 def _block(node: Node, depth: int) -> Iterator[Block]:
     kind = node.type
     if kind in {"paragraph", "inline"}:
-        spans = tuple(_trimmed(list(_spans(node, ()))))
+        spans = tuple(_trimmed(_merged(_spans(node, ()))))
         if spans:
             yield Block("text", spans)
     elif kind == "heading":
@@ -83,8 +85,9 @@ def _block(node: Node, depth: int) -> Iterator[Block]:
         if spans:
             yield Block("text", spans, heading=True)
     elif kind in {"fence", "code_block"}:
-        if not is_blank(node.content):
-            yield Block("code", (Span(node.content.rstrip("\n")),), language=_language(node))
+        code = _info_words(node) + node.content
+        if not is_blank(code):
+            yield Block("code", (Span(code.rstrip("\n")),), language=_language(node))
     elif kind in {"bullet_list", "ordered_list"}:
         yield from _list(node, depth)
     elif kind == "blockquote":
@@ -97,6 +100,14 @@ def _block(node: Node, depth: int) -> Iterator[Block]:
         yield from _children(node, depth)
     elif node.content.strip():
         yield Block("text", (Span(node.content.strip("\n")),))
+
+
+def _info_words(node: Node) -> str:
+    """What stands after a fence is its language and attributes; whole sentences there are meant to be read."""
+    info = node.info.strip() if node.type == "fence" else ""
+    _, _, rest = info.partition(" ")
+    attributes = not rest or (len(info) <= MAX_INFO_CHARS and bool(re.search(r"[={:\[]", rest)))
+    return "" if not info or (_language(node) and attributes) else f"{info}\n"
 
 
 def _language(node: Node) -> str:
@@ -137,7 +148,8 @@ def _task(mark: str, block: Block) -> tuple[str, Block]:
     if not found:
         return mark, block
     rest = replace(block.spans[0], text=block.spans[0].text[found.end() :])
-    return ("☐ " if found[1] == " " else "☑ "), replace(block, spans=(rest, *block.spans[1:]))
+    box = "☐ " if found[1] == " " else "☑ "
+    return (mark + box if mark[0].isdigit() else box), replace(block, spans=(rest, *block.spans[1:]))
 
 
 def _prefixed(block: Block, first: str, others: str) -> Block:
@@ -167,28 +179,38 @@ def _table(node: Node) -> Iterator[Block]:
     rows = [[_cell(cell) for cell in row.children] for part in node.children for row in part.children]
     if not rows:
         return
-    widths = [max(map(width, column)) for column in zip(*rows, strict=False)]
-    if sum(widths) + 2 * (len(widths) - 1) > MAX_TABLE_WIDTH and len(rows) > 1:
+    texts = [["".join(span.text for span in cell) for cell in row] for row in rows]
+    widths = [max(map(width, column)) for column in zip(*texts, strict=False)]
+    too_wide = sum(widths) + 2 * (len(widths) - 1) > MAX_TABLE_WIDTH
+    if len(rows) > 1 and (too_wide or any(map(_leads_somewhere, (cell for row in rows for cell in row)))):
         yield from _records(rows)
         return
-    lines = ["  ".join(cell + " " * (widths[i] - width(cell)) for i, cell in enumerate(row)).rstrip() for row in rows]
+    lines = ["  ".join(cell + " " * (widths[i] - width(cell)) for i, cell in enumerate(row)).rstrip() for row in texts]
     lines.insert(1, "  ".join("─" * max(wide, 1) for wide in widths))
     yield Block("code", (Span("\n".join(lines)),))
 
 
-def _records(rows: list[list[str]]) -> Iterator[Block]:
-    """A wide table as a line a row, each cell under its column's name."""
+def _records(rows: list[list[list[Span]]]) -> Iterator[Block]:
+    """A table that is wide, or has links, as a line a row, each cell under its column's name."""
     for number, row in enumerate(rows[1:]):
         spans = [Span(f"{_BULLETS[0]} ")]
         for name, cell in zip(rows[0], row, strict=False):
             if cell:
                 spans += [Span("; ")] if len(spans) > 1 else []
-                spans += [Span(name, (Mark("bold"),)), Span(f": {cell}")] if name else [Span(cell)]
-        yield Block("text", tuple(spans), gap="\n" if number else "\n\n")
+                named = [replace(span, marks=_with(span.marks, Mark("bold"))) for span in name]
+                spans += [*named, Span(": "), *cell] if name else cell
+        yield Block("text", tuple(_merged(spans)), gap="\n" if number else "\n\n")
 
 
-def _cell(node: Node) -> str:
-    return " ".join("".join(span.text for span in _spans(node, ())).split())
+def _cell(node: Node) -> list[Span]:
+    """On one line, whatever it holds."""
+    spans = [replace(span, text=re.sub(r"\s+", " ", span.text)) for span in _spans(node, ())]
+    return _trimmed(_merged(spans))
+
+
+def _leads_somewhere(cell: list[Span]) -> bool:
+    """Whether a cell has a link whose address is not its words: as mere text it would be lost."""
+    return any(mark.kind == "link" and mark.url != span.text for span in cell for mark in span.marks)
 
 
 def width(text: str) -> int:
@@ -239,10 +261,15 @@ def _link(node: Node, marks: tuple[Mark, ...]) -> Iterator[Span]:
     """An image is a link with its description; what may not be a link is its label, and its path if it has one."""
     given = str(node.attrGet("href") or node.attrGet("src") or "")
     address = target(node)
+    if node.markup == "autolink" and address.startswith("mailto:") and not _MAIL.fullmatch(words(node)):
+        # What looks like an address only to CommonMark, such as <!subteam^S1|@team>.
+        yield Span(f"<{words(node)}>", marks)
+        return
     if address and len(address) <= MAX_URL_CHARS:
         inside = _with(marks, Mark("link", address))
-        if node.type == "image" or not node.children:
-            yield Span(words(node) or address, inside)
+        label = words(node)
+        if node.type == "image" or is_blank(label):
+            yield Span(address if is_blank(label) else label, inside)
             return
         for child in node.children:
             yield from _spans(child, inside)
@@ -252,6 +279,23 @@ def _link(node: Node, marks: tuple[Mark, ...]) -> Iterator[Span]:
     yield Span(label, marks)
     if path and path != label and not path.startswith("#"):
         yield Span(f" ({path})" if label else path, marks)
+
+
+def _merged(spans: Iterable[Span]) -> list[Span]:
+    """With what stands under the same marks in one."""
+    found: list[Span] = []
+    pieces: list[str] = []
+    for span in spans:
+        if found and found[-1].marks == span.marks:
+            pieces.append(span.text)
+            continue
+        if found:
+            found[-1] = Span("".join(pieces), found[-1].marks)
+        found.append(span)
+        pieces = [span.text]
+    if found:
+        found[-1] = Span("".join(pieces), found[-1].marks)
+    return found
 
 
 def _trimmed(spans: list[Span]) -> list[Span]:

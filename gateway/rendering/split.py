@@ -11,12 +11,16 @@ import unicodedata
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Literal, Protocol
 
 from gateway.rendering.layout import Block, Span
 
 _SENTENCE = re.compile(r"[.!?…][\"'”’)\]]*\s|[。！？]")
-_JOINERS = frozenset({"\u200d", "\ufe0f", "\ufe0e"})
+_ZWJ = "\u200d"
+_JOINERS = frozenset({_ZWJ, "\ufe0f", "\ufe0e"})
+MOST_JOINED = 40
+
+Kind = Literal["text", "quote", "code"]
 
 
 class Dialect(Protocol):
@@ -24,15 +28,15 @@ class Dialect(Protocol):
 
     limit: int
 
-    def width(self, character: str) -> int:
-        """What one character of text counts."""
+    def width(self, text: str, kind: Kind) -> int:
+        """What text counts in a block of a kind, with what its lines and characters need there."""
         ...
 
     def overhead(self, span: Span) -> int:
         """What the marks of a span count."""
         ...
 
-    def frame(self, block: Block) -> int:
+    def frame(self, kind: Kind) -> int:
         """What the frame of a block counts, such as its fences."""
         ...
 
@@ -67,9 +71,9 @@ def split(blocks: Sequence[Block], dialect: Dialect) -> list[list[Block]]:
 
 def length(block: Block, dialect: Dialect) -> int:
     """What a block counts in a message; of one that is far too long, at least twice the limit."""
-    size = dialect.frame(block)
+    size = dialect.frame(block.kind)
     for span in block.spans:
-        size += dialect.overhead(span) + sum(map(dialect.width, span.text[: 2 * dialect.limit]))
+        size += dialect.overhead(span) + dialect.width(span.text[: 2 * dialect.limit], block.kind)
         if size > 2 * dialect.limit:
             break
     return size
@@ -77,7 +81,7 @@ def length(block: Block, dialect: Dialect) -> int:
 
 def cut(block: Block, room: int, dialect: Dialect) -> tuple[Block, Block]:
     """A block in two, the first of which counts at most ``room``; at least one character goes into it."""
-    most = max(1, _fitting(block, room - dialect.frame(block), dialect))
+    most = max(1, _fitting(block, room - dialect.frame(block.kind), dialect))
     text = block.text
     if block.kind == "code":
         at = text.rfind("\n", 0, most + 1)
@@ -94,11 +98,10 @@ def cut(block: Block, room: int, dialect: Dialect) -> tuple[Block, Block]:
 def _fitting(block: Block, room: int, dialect: Dialect) -> int:
     """How many characters of a block count at most ``room``."""
     count = used = 0
-    lines = dialect.width("\n") + (2 if block.kind == "quote" else 0)
     for span in block.spans:
         used += dialect.overhead(span)
         for character in span.text:
-            used += lines if character == "\n" else dialect.width(character)
+            used += dialect.width(character, block.kind)
             if used > room:
                 return count
             count += 1
@@ -118,23 +121,41 @@ def _sentence_end(text: str, most: int) -> int:
 
 
 def _whole(text: str, at: int) -> int:
-    """Not inside an emoji sequence or before a combining character."""
-    place = at
-    while at - place < 20 and place > 1:
-        after, before = text[place : place + 1], text[place - 1]
-        if after and (after in _JOINERS or before == "\u200d" or unicodedata.combining(after)):
-            place -= 1
-        else:
+    """Not inside what is seen as one character: an emoji sequence, a flag, a letter with its accents."""
+    for place in range(at, max(1, at - MOST_JOINED), -1):
+        if not _joined(text, place):
             return place
     return at
+
+
+def _joined(text: str, at: int) -> bool:
+    """Whether the characters before and after a place belong together. https://unicode.org/reports/tr29/"""
+    before, after = text[at - 1 : at], text[at : at + 1]
+    if not before or not after:
+        return False
+    if before == _ZWJ or after in _JOINERS or unicodedata.category(after) in {"Mn", "Me", "Mc"}:
+        return True
+    if _is_flag(before) and _is_flag(after):
+        run = at
+        while run > 0 and _is_flag(text[run - 1]):
+            run -= 1
+        return (at - run) % 2 == 1
+    return "\U0001f3fb" <= after <= "\U0001f3ff" or "\U000e0020" <= after <= "\U000e007f"
+
+
+def _is_flag(character: str) -> bool:
+    return "\U0001f1e6" <= character <= "\U0001f1ff"
 
 
 def _part(spans: Sequence[Span], start: int, end: int) -> tuple[Span, ...]:
     """Characters ``start`` to ``end``, under their marks."""
     found, position = [], 0
     for span in spans:
-        inside = span.text[max(0, start - position) : max(0, end - position)]
-        if inside:
-            found.append(replace(span, text=inside))
-        position += len(span.text)
+        after = position + len(span.text)
+        if start <= position and after <= end:
+            if span.text:
+                found.append(span)
+        elif position < end and after > start:
+            found.append(replace(span, text=span.text[max(0, start - position) : end - position]))
+        position = after
     return tuple(found)

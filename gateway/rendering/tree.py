@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock, reference
 from markdown_it.tree import SyntaxTreeNode
 
 MAX_MARKDOWN_CHARS = 500_000
@@ -16,13 +18,30 @@ Node = SyntaxTreeNode
 _SCHEMES = frozenset({"http", "https", "mailto"})
 
 
+_CONTROLS = re.compile(r"[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")
+"""Nobody can see them, and no platform wants them: what is left of a terminal's colours, say."""
+
+
 def _parser() -> MarkdownIt:
-    return MarkdownIt("commonmark", {"html": False, "linkify": False}).enable(["table", "strikethrough"])
+    parser = MarkdownIt("commonmark", {"html": False, "linkify": False}).enable(["table", "strikethrough"])
+    parser.block.ruler.at("reference", _reference, {"alt": []})
+    return parser
+
+
+def _reference(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """``[^1]: words`` is a footnote, which CommonMark would take for the target of a link, and hide."""
+    if state.src.startswith("[^", state.bMarks[start] + state.tShift[start]):
+        return False
+    return reference(state, start, end, silent)
 
 
 def is_blank(markdown: str) -> bool:
     """Whether there is nothing to send."""
     return not markdown.strip().strip("\u200b\ufeff")
+
+
+def without_controls(text: str) -> str:
+    return _CONTROLS.sub("", text)
 
 
 def read_markdown(markdown: str, *, neutralise: Callable[[str], str] | None = None) -> Node:
@@ -31,7 +50,7 @@ def read_markdown(markdown: str, *, neutralise: Callable[[str], str] | None = No
     """
     if neutralise is not None:
         markdown = neutralise(markdown)
-    return SyntaxTreeNode(_parser().parse(markdown))
+    return SyntaxTreeNode(_parser().parse(without_controls(markdown)))
 
 
 def target(node: Node) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from gateway.rendering.chunks import Chunk, joined, plain
 from gateway.rendering.layout import Block, Mark, Span, layout
-from gateway.rendering.split import split
+from gateway.rendering.split import Kind, split
 from gateway.slack.tokens import escape
 
 MAX_CHARACTERS = 3900
@@ -27,16 +27,17 @@ class Mrkdwn:
 
     limit = MAX_CHARACTERS
 
-    def width(self, character: str) -> int:
-        return len(escape(character))
+    def width(self, text: str, kind: Kind) -> int:
+        size = len(text) + 4 * text.count("&") + 3 * (text.count("<") + text.count(">"))
+        if kind == "quote":
+            size += 2 * text.count("\n")
+        return size + text.count("`") if kind == "code" else size
 
     def overhead(self, span: Span) -> int:
         return sum(len(escape(mark.url)) + 3 if mark.url else 4 for mark in span.marks)
 
-    def frame(self, block: Block) -> int:
-        if block.kind == "code":
-            return 8 + block.text.count("``") * 2
-        return 2 * (block.text.count("\n") + 1) if block.kind == "quote" else 0
+    def frame(self, kind: Kind) -> int:
+        return {"code": 8, "quote": 2, "text": 0}[kind]
 
 
 def render(markdown: str, limit: int = MAX_CHARACTERS) -> list[Chunk]:

@@ -7,6 +7,7 @@ again in the conversation. https://docs.slack.dev/messaging/message-metadata
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import structlog
@@ -15,11 +16,11 @@ from slack_sdk.errors import SlackApiError
 from gateway.channel import Outcome, Refused, Retry, Sent, Uncertain
 from gateway.parts import Found, send_parts
 from gateway.progress import Progress
-from gateway.rendering.chunks import Chunk
+from gateway.rendering.chunks import Chunk, rendered
 from gateway.slack import outcomes
 from gateway.slack.drafts import Drafts
 from gateway.slack.history import DRAFT, REPLY, TooMuchHistory, look_back, metadata
-from gateway.slack.render import render
+from gateway.slack.render import MAX_CHARACTERS, render
 from gateway.slack.target import Target
 from workspace_store.drafts import draft_of
 from workspace_store.outbox import Reply
@@ -42,7 +43,8 @@ class Sender:
         """Send what of a reply has not gone out yet."""
         buttons = _buttons(reply.content.get("buttons"))
         text = str(reply.content.get("text") or "")
-        chunks = render(text, SECTION_CHARACTERS) if buttons else render(text)
+        limit = SECTION_CHARACTERS if buttons else MAX_CHARACTERS
+        chunks = await rendered(partial(render, limit=limit), text)
 
         draft = await self._draft(reply, target)
         if isinstance(draft, Uncertain):

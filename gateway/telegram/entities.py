@@ -13,7 +13,7 @@ from gateway.telegram.parsed import Bot
 
 
 def utf16_length(text: str) -> int:
-    return len(text) + sum(1 for character in text if ord(character) > 0xFFFF)
+    return len(text) if text.isascii() else len(text) + sum(1 for character in text if ord(character) > 0xFFFF)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 
 from gateway.rendering.chunks import Chunk, joined, plain
 from gateway.rendering.layout import Block, Mark, Span, layout
-from gateway.rendering.split import length, split
+from gateway.rendering.split import Kind, length, split
+from gateway.telegram.entities import utf16_length
 
 MAX_UTF16 = 4096
 MAX_ENTITIES = 100
@@ -23,13 +24,13 @@ class Html:
 
     limit = MAX_UTF16
 
-    def width(self, character: str) -> int:
-        return 2 if ord(character) > 0xFFFF else 1
+    def width(self, text: str, kind: Kind) -> int:
+        return utf16_length(text)
 
     def overhead(self, span: Span) -> int:
         return 0
 
-    def frame(self, block: Block) -> int:
+    def frame(self, kind: Kind) -> int:
         return 0
 
 

@@ -16,7 +16,7 @@ from gateway.channel import Outcome, Refused, Retry, Sent, Uncertain
 from gateway.conversations import Conversations
 from gateway.parts import Found, send_parts
 from gateway.progress import Progress
-from gateway.rendering.chunks import Chunk
+from gateway.rendering.chunks import Chunk, rendered
 from gateway.telegram import outcomes, texts
 from gateway.telegram.entities import utf16_length
 from gateway.telegram.render import plain_chunks, render
@@ -41,8 +41,7 @@ class Sender:
 
     async def send(self, reply: Reply) -> Outcome:
         """Send what of a reply has not gone out yet."""
-        chunks = render(str(reply.content.get("text") or ""))
-
+        chunks = await rendered(render, str(reply.content.get("text") or ""))
         draft = draft_of(reply.content)
 
         async def post(part: int) -> str | Retry | Refused | Uncertain:
