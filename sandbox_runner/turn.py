@@ -32,12 +32,7 @@ from sandbox_runner.progress import TurnProgress
 from sandbox_runner.published import Snapshot, write_annexes, write_checkpoint
 from sandbox_runner.receiving import Received
 from sandbox_runner.sandboxes import ManagerAway, Sandboxes
-<<<<<<< HEAD
-from workspace_store import checkpoints, effects, inbox, journal, principal, spending
-=======
 from workspace_store import changes, checkpoints, effects, inbox, journal, principal, spending
-from workspace_store.attachments import FileLimits
->>>>>>> 0d38b64 (Bursts settle in the inbox; edits, deletions and reactions are recorded and told)
 from workspace_store.blobs import Blobs
 from workspace_store.database import Database, DatabaseUnavailable, now_us
 from workspace_store.file_limits import FileLimits

@@ -292,7 +292,6 @@ def sent_as(connection: Connection, channel: str, account: str, conversation: st
     ).scalar()
 
 
-<<<<<<< HEAD
 @dataclass(frozen=True)
 class SentMailRow:
     """A mail that went out."""
@@ -324,11 +323,11 @@ def came_back(connection: Connection, reply: UUID, reason: str) -> bool:
         .values(status="dead", error=storable(reason), settled_at=now_us())
     )
     return changed.rowcount == 1
-=======
+
+
 def owner_of(connection: Connection, reply: UUID) -> UUID:
     """Whose reply it is."""
     return UUID(str(connection.execute(select(outbox.c.principal).where(outbox.c.id == reply)).scalar_one()))
->>>>>>> 0d38b64 (Bursts settle in the inbox; edits, deletions and reactions are recorded and told)
 
 
 def sent(connection: Connection, reply: UUID, claimer: str, external_id: str | None, *, repeated: bool = False) -> bool:

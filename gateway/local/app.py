@@ -97,24 +97,20 @@ class Local:
         return PlainTextResponse(await self.health.metrics(), media_type="text/plain; version=0.0.4")
 
     async def _post_message(self, request: Request) -> Response:
-<<<<<<< HEAD
         files: tuple[GivenFile, ...] = ()
         if is_form(request):
             fields, files = await read_form(request, self.inbox.file_limits)
         else:
             fields = await read_json(request)
         asked = read_message(fields, wordless=bool(files))
-        envelope, contents = channel.envelope(asked.user, asked.message_id, asked.text, asked.thread, files)
+        envelope, contents = channel.envelope(
+            asked.user, asked.message_id, asked.text, asked.thread, files, more=asked.more
+        )
         try:
             accepted = await self.inbox.accept(envelope, contents)
         except OSError as error:
             log.error("files of a message could not be kept", reason=str(error))
             raise BadRequest(507, texts.NOT_KEPT) from error
-=======
-        asked = await read_message(request)
-        said = channel.envelope(asked.user, asked.message_id, asked.text, asked.thread, more=asked.more)
-        accepted = await self.inbox.accept(said)
->>>>>>> 0d38b64 (Bursts settle in the inbox; edits, deletions and reactions are recorded and told)
         if accepted is None:
             raise BadRequest(403, texts.NOT_ADMITTED)
         return JSONResponse({"message_id": asked.message_id, "principal": str(accepted.principal)}, 202)

@@ -33,18 +33,12 @@ def key(user: str, message_id: str) -> str:
     return dedupe_key(NAME, "", external_id(user, message_id))
 
 
-<<<<<<< HEAD
 def envelope(
-    user: str, message_id: str, text: str, thread: str, files: Sequence[GivenFile] = ()
+    user: str, message_id: str, text: str, thread: str, files: Sequence[GivenFile] = (), *, more: bool = False
 ) -> tuple[Envelope, dict[str, bytes]]:
     """A message of the token's holder, or of a named user that the holder speaks for; and the bytes of its files."""
     named = [(file, blob_name(file.content)) for file in files]
     said = Envelope(
-=======
-def envelope(user: str, message_id: str, text: str, thread: str, *, more: bool = False) -> Envelope:
-    """A message of the token's holder, or of a named user that the holder speaks for."""
-    return Envelope(
->>>>>>> 0d38b64 (Bursts settle in the inbox; edits, deletions and reactions are recorded and told)
         channel=NAME,
         account="",
         external_id=external_id(user, message_id),
@@ -52,10 +46,7 @@ def envelope(user: str, message_id: str, text: str, thread: str, *, more: bool =
         conversation=user,
         thread=thread,
         text=text,
-<<<<<<< HEAD
         attachments=tuple(Attachment(file.name, file.content_type, len(file.content), blob) for file, blob in named),
-=======
         more=more,
->>>>>>> 0d38b64 (Bursts settle in the inbox; edits, deletions and reactions are recorded and told)
     )
     return said, {blob: file.content for file, blob in named}
