@@ -45,4 +45,4 @@ class EngineSettings(Section):
     patience_minutes: PositiveFloat = 60.0
     """How long a message waits for a model that cannot be reached, before its sender is told that it was given up."""
     daily_budget_usd: PositiveFloat | None = None
-    """What a day may cost in US dollars; no limit when not set."""
+    """What a day of one person or room may cost in US dollars; over it an admin is asked. No limit when not set."""

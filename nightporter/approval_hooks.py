@@ -6,7 +6,8 @@ line alike.
 
 from __future__ import annotations
 
+from sandbox_runner import budget
 from sandbox_runner.egress import asking
 from workspace_store.approvals import Hooks
 
-HOOKS: Hooks = {asking.KIND: asking.decided}
+HOOKS: Hooks = {asking.KIND: asking.decided, budget.KIND: budget.decided}

@@ -133,6 +133,7 @@ def runner(context: ServiceContext) -> None:
             connect=partial(redis_client, settings.redis_url, settings.home),
             engine=engine,
             patience_seconds=settings.engine.patience_minutes * 60,
+            daily_budget_usd=settings.engine.daily_budget_usd,
             concurrency=settings.runner.concurrency,
             files=settings.files,
             arrivals=settings.router.arrivals,

@@ -53,6 +53,7 @@ async def serve(
     files: FilesSettings,
     patience_seconds: float,
     arrivals: Arrivals,
+    daily_budget_usd: float | None,
     ready: Callable[[], None],
 ) -> None:
     """Serve until SIGTERM: then take no more, let turns finish for a moment, cut off the rest."""
@@ -74,6 +75,7 @@ async def serve(
         files.fetch_seconds,
         patience_seconds,
         arrivals,
+        daily_budget_usd,
     )
     runner = Runner(life.id, database, lives, turns, ringer.publish)
 

@@ -29,6 +29,18 @@ def turn_failed(turn: str, reason: str) -> str:
     return f"Something went wrong on my side and this turn ended: {reason}. Your message is kept (turn {turn[:8]})."
 
 
+MORE_ALLOWED = "Today's budget is raised by as much again."
+
+
+def spend_more(usd: float) -> str:
+    return f"spend another ${usd:,.2f} on models today"
+
+
+def over_budget(micro_usd: int, code: str | None) -> str:
+    asked = f" I go on when an administrator says `/approve {code}`." if code else ""
+    return f"Today's budget for models is used up (${micro_usd / 1e6:,.2f}); your message is kept.{asked}"
+
+
 def waiting_for_model(reason: str, until: int) -> str:
     """``until``: microseconds since the epoch."""
     at = datetime.fromtimestamp(until / 1e6, UTC)

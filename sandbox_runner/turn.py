@@ -23,9 +23,10 @@ from agent.engine import Engine, EngineError, EngineUnavailable, Step, ToolCall
 from agent.sandbox import SandboxError, SandboxLost
 from agent.tools import TOOLS, Tool, ToolResult
 from agent.trajectory import Said, fit, preview, shortened
-from sandbox_runner import assignments, receiving, replying, resume, texts
+from sandbox_runner import assignments, budget, receiving, replying, resume, texts
 from sandbox_runner.asking import Stopped, ask
 from sandbox_runner.assignments import Arrivals, Assignment
+from sandbox_runner.budget import OverBudget
 from sandbox_runner.egress import texts as egress_texts
 from sandbox_runner.host import TurnSandbox
 from sandbox_runner.progress import TurnProgress
@@ -77,8 +78,6 @@ class Turn:
     """What people changed of what they said before, which this turn is the first to know."""
     unpaid: list[Step] = field(default_factory=list)
     """Steps whose cost is written with the pending events."""
-    spent_today: int = 0
-    """Millionths of a US dollar, this turn's included."""
 
     @property
     def principal(self) -> UUID:
@@ -122,6 +121,7 @@ class TurnRunner:
     patience_seconds: float = 3600.0
     """How long a message waits for an engine that cannot be reached."""
     arrivals: Arrivals = "steer"
+    daily_budget_usd: float | None = None
 
     async def run(self, lease: Lease, row: Row, *, alone: bool = False) -> bool:
         """Run one turn to its commit; whether the lease was given back with it (nothing else waits).
@@ -143,6 +143,8 @@ class TurnRunner:
             except Stopped:
                 turn.pending.append(Event("turn.stopped", {"interrupted": True} if turn.interrupted else {}))
                 replies = _same_for_all(turn, texts.INTERRUPTED if turn.interrupted else texts.STOPPED)
+            except OverBudget as error:
+                replies = _same_for_all(turn, str(error))
             except Exception as error:
                 log.exception("turn failed", turn=str(turn.id), principal=str(turn.principal))
                 replies = self._fail(turn, error)
@@ -210,6 +212,7 @@ class TurnRunner:
             if step is None:
                 view = context.build(turn.seen, turn.said, sandbox.briefing)
                 fit(view, self.engine.context_window)
+                await self._within_budget(turn)
                 thinking = partial(self.engine.step, view, turn.progress)
                 step = await ask(thinking, turn.stopping, partial(self._unreachable, turn))
                 await self._record_step(turn, number, step)
@@ -247,6 +250,19 @@ class TurnRunner:
             await self._append(turn, [Event("files.received", received.to_json(message))])
         turn.touched = turn.touched or received.live_id is not None
         turn.received[message] = received
+
+    async def _within_budget(self, turn: Turn) -> None:
+        """Raises OverBudget, with an approval asked for; what this turn has cost is written before it is summed."""
+        if self.daily_budget_usd is None:
+            return
+        await self._append(turn, [])
+        daily, message = self.daily_budget_usd, turn.assignments[-1].row.id
+        over = await self.database.write(
+            lambda connection: budget.check(connection, turn.lease, turn.id, message, daily)
+        )
+        if over is not None:
+            self.publish(turn.principal, {"bell": "outbox"})
+            raise OverBudget(over)
 
     async def _unreachable(self, turn: Turn, error: EngineUnavailable) -> int:
         """Until when the engine is asked again; recorded and told at the first time only, through any restart."""

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Protocol
 from uuid import UUID
 
-from sqlalchemy import BigInteger, Column, Connection, func, select
+from sqlalchemy import BigInteger, Column, Connection, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import Field, SQLModel
 
@@ -56,6 +56,13 @@ class Spent:
     output_tokens: int
     cached_tokens: int
     micro_usd: int
+    allowed_micro_usd: int = 0
+    """Allowed beyond the daily budget, by approvals."""
+
+
+ALLOWED = "(allowed)"
+"""Stands for the model in the row of what was allowed beyond the budget."""
+SUMMED = ("answers", "unpriced", "input_tokens", "output_tokens", "cached_tokens", "micro_usd")
 
 
 def add(connection: Connection, owner: UUID, model: str, cost: Cost) -> None:
@@ -68,8 +75,17 @@ def add(connection: Connection, owner: UUID, model: str, cost: Cost) -> None:
         "cached_tokens": cost.cached_tokens,
         "micro_usd": cost.micro_usd or 0,
     }
+    _count(connection, owner, today(), model, counted)
+
+
+def allow(connection: Connection, owner: UUID, day: str, micro_usd: int) -> None:
+    """Let a day cost so much more."""
+    _count(connection, owner, day, ALLOWED, dict.fromkeys(SUMMED, 0) | {"micro_usd": micro_usd})
+
+
+def _count(connection: Connection, owner: UUID, day: str, model: str, counted: dict[str, int]) -> None:
     dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
-    insert = dialect.insert(spending).values(principal=owner, day=today(), model=model, **counted)
+    insert = dialect.insert(spending).values(principal=owner, day=day, model=model, **counted)
     connection.execute(
         insert.on_conflict_do_update(
             index_elements=["principal", "day", "model"],
@@ -80,9 +96,9 @@ def add(connection: Connection, owner: UUID, model: str, cost: Cost) -> None:
 
 def of_today(connection: Connection, owner: UUID) -> Spent:
     """What a principal has spent since midnight UTC."""
-    columns = [func.coalesce(func.sum(spending.c[name]), 0).label(name) for name in Spent.__dataclass_fields__]
-    row = connection.execute(select(*columns).where(spending.c.principal == owner, spending.c.day == today())).one()
-    return Spent(*(int(value) for value in row))
+    rows = connection.execute(select(spending).where(spending.c.principal == owner, spending.c.day == today())).all()
+    sums = {name: sum(getattr(row, name) for row in rows if row.model != ALLOWED) for name in SUMMED}
+    return Spent(**sums, allowed_micro_usd=sum(row.micro_usd for row in rows if row.model == ALLOWED))
 
 
 def today() -> str:

@@ -66,7 +66,6 @@ def _egress(settings: Settings) -> Finding:
 
 NOT_USED_YET = {
     "sandbox": ("max_awake_seconds",),
-    "engine": ("daily_budget_usd",),
     "identity": ("trusted_slack_teams",),
 }
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlalchemy import text
 
-from agent.engine import EngineError, Step, ToolCall
+from agent.engine import EngineError, Step, ToolCall, Usage
 from agent.trajectory import Context
+from nightporter.approval_hooks import HOOKS
+from router import actions
 from tests.turns.stage import Scripted, Stage, answer, shell
-from workspace_store import continuations, inbox, principal
+from workspace_store import approvals, continuations, inbox, principal
 from workspace_store import tenancy as tenancies
 from workspace_store.outbox import Address
 
@@ -183,3 +187,30 @@ async def test_what_was_under_way_is_answered_where_the_person_went_on(stage: St
     query = text("SELECT conversation, thread FROM outbox")
     assert list(await stage.database.read(lambda c: c.execute(query).all())) == [("elsewhere", "t")]
     assert await stage.replies(message) == ["done"]
+
+
+async def test_over_the_days_budget_an_admin_is_asked_and_the_answer_goes_on(stage: Stage) -> None:
+    dear = Step(replies={}, model="dear", usage=Usage(1000, 100, 0, 600_000))
+
+    async def script(context: Context) -> Step:
+        return replace(dear, replies=answer(context, "It is done.").replies)
+
+    engine = Scripted(script)
+    first, second, third = [await stage.hear(f"question {number}") for number in range(3)]
+    async with stage.running(engine) as runner:
+        runner.turns.daily_budget_usd = 1.0
+        await runner.serve(stage.owner)
+    assert engine.asked == 2
+    assert await stage.replies(second) == ["It is done."]
+    told = await stage.replies(third)
+    assert any("budget" in text and "/approve" in text for text in told)
+    (asked,) = await stage.database.read(lambda connection: approvals.waiting(connection, stage.owner))
+    answered = await stage.database.write(
+        lambda connection: actions.answer(connection, asked.code, None, "approve", via="cli", hooks=HOOKS)
+    )
+    assert answered.decision.outcome == "decided"
+    async with stage.running(engine) as runner:
+        runner.turns.daily_budget_usd = 1.0
+        await runner.serve(stage.owner)
+    assert engine.asked == 3
+    assert await stage.replies(first) == ["It is done."]
