@@ -20,7 +20,7 @@ class OverBudget(Exception):
 
 
 def check(connection: Connection, lease: Lease, turn: UUID, message: UUID, daily_usd: float) -> str | None:
-    """None within the budget; else what to tell the person, with the question asked of an admin, once for each limit."""
+    """None within the budget; else what to tell the person; an admin is asked, once for each limit."""
     owner = lease.principal
     spent = spending.of_today(connection, owner)
     limit = int(daily_usd * 1e6) + spent.allowed_micro_usd
