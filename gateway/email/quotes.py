@@ -39,9 +39,22 @@ _DAY = re.compile(r"(?<![\d:.])\d{1,2}(?![\d:])")
 _TIME = re.compile(r"(?<!\d)\d{1,2}\s?[:.h時시]\s?\d{2}(?!\d)")
 _START_DATE = re.compile(r"[\"'(\[]?(?:\w{1,12}\.?,?\s{0,2}){0,2}\d{1,4}(?:[\s./年년,-]|$)")
 _ENDS = re.compile(
-    r"[:：]$|(?:wrote|schrieb|escribió|a écrit|escreveu|написал|ha scritto)\s{0,3}-{2,10}$", re.IGNORECASE
+    r"[:：]$|(?:wrote|schrieb|escribió|a écrit|escreveu|написал|ha scritto)\s{0,3}(?:-{2,10}|\.{3}|…)$", re.IGNORECASE
 )
-_DASHES = "-–—_=*#"
+_DASHES = "-–—_=*#‐‒―"
+
+
+def _stems(words: Sequence[str]) -> re.Pattern[str]:
+    """Beginnings of words; scripts that write no blanks, or join small words to the next one, have no such edge."""
+    edged = [word for word in words if word[0] < "\u0590"]
+    free = [word for word in words if word[0] >= "\u0590"]
+    return re.compile(f"{_EDGE}(?:{_words(edged)})|{_words(free)}", re.IGNORECASE)
+
+
+_ORIGINAL_STEM = _stems(languages.ORIGINAL_STEMS)
+_FORWARD_STEM = _stems(languages.FORWARD_STEMS)
+_MESSAGE_STEM = _stems(languages.MESSAGE_STEMS)
+MAX_SEPARATOR_WORDS = 6
 _ORIGINAL = re.compile(f"(?:{_words(languages.ORIGINAL)})", re.IGNORECASE)
 _FORWARDED = re.compile(f"(?:{_words(languages.FORWARDED)})", re.IGNORECASE)
 _LABELS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
@@ -109,15 +122,25 @@ def _separator(lines: Sequence[str], index: int) -> Cut | None:
         return Cut(index, index + 1, "history", "separator")
     if len(line) > 200:
         return None
-    inner = line.strip(" :" + _DASHES)
+    inner = line.replace("&nbsp;", " ").strip(" :" + _DASHES)
+    few = len(inner.split()) <= MAX_SEPARATOR_WORDS
     if inner and line[0] in _DASHES and line[1] in _DASHES:
+        framed = few and line.rstrip(" :")[-2:].strip(_DASHES) == ""
+        framed = framed and bool(_MESSAGE_STEM.search(inner) or _next_headers(lines, index + 1))
         if _FORWARDED.fullmatch(inner) or inner.lower().startswith("forwarded by "):
             return Cut(index, index + 1, "forward", "separator")
         if _ORIGINAL.fullmatch(inner):
             return Cut(index, index + 1, "history", "separator")
+        if framed and _FORWARD_STEM.search(inner):
+            return Cut(index, index + 1, "forward", "separator")
+        if framed and _ORIGINAL_STEM.search(inner):
+            return Cut(index, index + 1, "history", "separator")
         return None
     bare = line.rstrip(":：* ").lstrip("* ")
-    if line.endswith((":", "：")) and _FORWARDED.fullmatch(bare):
+    introduces = line.endswith((":", "："))
+    if introduces and _FORWARDED.fullmatch(bare):
+        return Cut(index, index + 1, "forward", "separator")
+    if introduces and few and _FORWARD_STEM.search(bare) and _next_headers(lines, index + 1):
         return Cut(index, index + 1, "forward", "separator")
     if _ORIGINAL.fullmatch(bare) and _next_headers(lines, index + 1):
         return Cut(index, index + 1, "history", "separator")
@@ -252,7 +275,7 @@ def _plausible(text: str, found: _Features, *, closed: bool, into_quote: bool) -
         return (ends_wrote and len(text) <= 120) or (found.dated and found.timed) or bool(_FINAL_ADDRESS.search(text))
     if found.wrote and found.timed and found.opened:
         return True
-    if text.lower().startswith("quoting ") and _FINAL_ADDRESS.search(text):
+    if text.lower().startswith(languages.QUOTING) and _FINAL_ADDRESS.search(text):
         return True
     return found.dated and found.timed and found.opened and bool(_FINAL_ADDRESS.search(text))
 

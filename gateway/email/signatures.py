@@ -33,6 +33,8 @@ _SENT_FROM = re.compile(
 )
 _SENT_SUFFIX = re.compile(r"(?:から送信|gönderildi|에서 보냄|gesendet|傳送|发送|发送的|送信)[.。!)]{0,2}$")
 _SENT_FROM_MY = re.compile(r"[\W_]{0,4}sent from my ", re.IGNORECASE)
+_OUTLOOK_APP = re.compile(r"outlook.{0,25}\b(?:ios|android)\b|\b(?:ios|android)\b.{0,12}outlook", re.IGNORECASE)
+"""The advertisement of that app, which says "Get it" in any language."""
 _DEVICE = re.compile(
     r"iphone|ipad|ipod|ios|android|outlook|samsung|galaxy|blackberry|huawei|xiaomi|pixel|nokia|windows|mobil|móvil|phone|telefon|téléphone|"
     r"smartphone|tablet|yahoo|gmail|proton|mail\b|app\b|k-9|typeapp|aquamail|bluemail|spark|thunderbird|device|gerät|handy|"
@@ -141,10 +143,23 @@ def _is_footer(lines: list[str], index: int) -> bool:
             return True
         underscores = tail[0].startswith(("___", "——", "––"))
         return underscores and bool(_count(_DISCLAIMER, text) or (len(tail) <= 12 and _CONTACT.search(text)))
-    if not _count(_DISCLAIMER, text[:600]):
+    if not _count(_DISCLAIMER, _paragraph(lines, index)[:600]):
         return False
     # A confidentiality notice speaks at length of the message itself; a person's own sentence about one is short.
-    return _count(_DISCLAIMER, text) >= 2 and len(text) >= 120
+    return _count(_DISCLAIMER, text) >= 2 and _said_at_length(text)
+
+
+def _paragraph(lines: list[str], index: int) -> str:
+    end = index
+    while end < len(lines) and not is_blank(lines[end]):
+        end += 1
+    return "\n".join(line[:1000] for line in lines[index : min(end, index + 12)])
+
+
+def _said_at_length(text: str) -> bool:
+    """Scripts that write a word as a sign or two say the same in a third of the room."""
+    dense = sum("\u2e80" <= char <= "\ud7ff" for char in text)
+    return len(text) + 2 * dense >= 120
 
 
 def _without_device_line(lines: list[str]) -> list[str]:
@@ -157,7 +172,8 @@ def _without_device_line(lines: list[str]) -> list[str]:
         if len(first) > 200 or all(map(is_blank, lines[:start])):
             continue
         text = " ".join(item.strip() for item in lines[start:])
-        opens = _SENT_FROM.match(first) and not first.rstrip().endswith("?")
+        app = _OUTLOOK_APP.search(first) and len(re.sub(r"<[^>]{0,200}>", "", first).split()) <= 6
+        opens = (_SENT_FROM.match(first) or app) and not first.rstrip().endswith("?")
         device = "http" in text or _DEVICE.search(text) or (_SENT_FROM_MY.match(first) and len(first.split()) <= 8)
         if (opens or _SENT_SUFFIX.search(text)) and device and len(text) <= 220 and _short(text):
             return lines[:start]
