@@ -146,11 +146,15 @@ class Inbox:
             envelope = replace(envelope, text=codes.masked(envelope.text))
         heard = _Heard(uuid4(), envelope, user, room)
         seq, owner = principal.received(connection, heard.owner)
-        acts = command is not None
-        burst = None if acts else self._settle(connection, heard)
-        _insert(connection, heard, seq, acted=acts, burst=burst, settles_at=self._settles_at(heard, burst, acted=acts))
+        starts = command[0].starts if command is not None else None
+        if starts is not None:
+            command = None
+        kind = starts or ("message" if command is None else "command")
+        burst = self._settle(connection, heard) if kind == "message" else None
+        settles_at = self._settles_at(heard, burst, acted=kind != "message")
+        _insert(connection, heard, seq, kind, burst=burst, settles_at=settles_at)
         journal.append(connection, heard.owner, [_received(heard)], under=None)
-        if envelope.attachments and command is None:
+        if envelope.attachments and command is None and starts is None:
             prepared = files.prepare(envelope.attachments, self.file_limits)
             attachments.insert(connection, heard.id, heard.owner, envelope.channel, envelope.account, prepared)
         woken: tuple[Woken, ...] = ()
@@ -234,17 +238,18 @@ def _room(connection: Connection, envelope: Envelope) -> Room:
 
 
 def _insert(
-    connection: Connection, heard: _Heard, seq: int, *, acted: bool, burst: UUID | None, settles_at: int
+    connection: Connection, heard: _Heard, seq: int, kind: str, *, burst: UUID | None, settles_at: int
 ) -> None:
+    """A row of that kind; a command has acted when it is read."""
     envelope = heard.envelope
     inbox.insert(
         connection,
-        status="done" if acted else "pending",
+        status="done" if kind == "command" else "pending",
         id=heard.id,
         dedupe_key=envelope.dedupe_key,
         principal=heard.owner,
         seq=seq,
-        kind="command" if acted else "message",
+        kind=kind,
         actor=heard.user.id,
         channel=envelope.channel,
         account=envelope.account,

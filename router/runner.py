@@ -19,7 +19,8 @@ from sqlalchemy import Connection
 
 from identity import users
 from router.envelope import Envelope
-from sandbox_runner import texts
+from sandbox_runner import rewind, texts
+from sandbox_runner.rewind import Rewinder
 from sandbox_runner.sandboxes import ManagerAway
 from sandbox_runner.turn import TurnRunner
 from workspace_store import drafts, inbox, journal, liveness, outbox, principal
@@ -193,6 +194,9 @@ class Runner:
         suspect = row.crashes >= SUSPECT_CRASHES
         async with self.gate.enter(alone=suspect):
             try:
+                if await self.database.read(lambda connection: rewind.is_for(connection, row)):
+                    rewinder = Rewinder(self.database, self.turns.sandboxes, self.turns.publish)
+                    return await rewinder.run(lease, self.turns.read_message(row), alone=suspect)
                 return await self.turns.run(lease, row, alone=suspect)
             except (StaleLease, *NOT_NOW):
                 raise

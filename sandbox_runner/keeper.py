@@ -371,16 +371,7 @@ class Keeper:
         await self.database.write(partial(principal.abandon, lease=lease))
 
     async def _sleep(self, seat: Seat, lease: Lease) -> None:
-        notes: tuple[str, ...] = ()
-        if seat.awake is not None:
-            try:
-                async with asyncio.timeout(ANSWER_SECONDS):
-                    await seat.awake.guest.shutdown(grace=self.task_grace)
-            except (SandboxError, TimeoutError) as error:
-                notes = (f"process state was not captured at the end: {error}",)
-            await self._dismantle(seat)
-        for tree in (seat.volume.workspace, seat.volume.home):
-            await asyncio.to_thread(strip_special_bits, tree)
+        notes = await self._shut(seat)
         parent = await self._generation(seat.principal)
         published = await self._publish(seat, parent, None, texts.SLEEP_NOTE)
         digest = await asyncio.to_thread(seat.state_digest)
@@ -403,6 +394,20 @@ class Keeper:
                 await self.pruner.prune(seat.principal, seat.volume, lease)
         except (VolumeError, OSError) as error:
             log.warning("could not drop old generations", principal=str(seat.principal), reason=str(error))
+
+    async def _shut(self, seat: Seat) -> tuple[str, ...]:
+        """End the sandbox, if there is one, with its process state captured; what went wrong with that."""
+        notes: tuple[str, ...] = ()
+        if seat.awake is not None:
+            try:
+                async with asyncio.timeout(ANSWER_SECONDS):
+                    await seat.awake.guest.shutdown(grace=self.task_grace)
+            except (SandboxError, TimeoutError) as error:
+                notes = (f"process state was not captured at the end: {error}",)
+            await self._dismantle(seat)
+        for tree in (seat.volume.workspace, seat.volume.home):
+            await asyncio.to_thread(strip_special_bits, tree)
+        return notes
 
     async def close(self, seconds: float) -> None:
         """Put everything to sleep, within ``seconds``; what does not sleep in time keeps its last publication."""

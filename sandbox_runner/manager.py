@@ -13,13 +13,14 @@ from uuid import UUID
 
 import structlog
 
-from agent.sandbox import CommandResult, OutputListener, SandboxError, SandboxLost, WakeReport
+from agent.sandbox import BackgroundTask, CommandResult, OutputListener, SandboxError, SandboxLost, WakeReport
 from sandbox_runner import texts
 from sandbox_runner.guest_connection import GuestConnection
 from sandbox_runner.keeper import ANSWER_SECONDS, Keeper
 from sandbox_runner.published import Snapshot, snapshot_of
 from sandbox_runner.sandboxes import Look
 from sandbox_runner.seats import Seat, state_digest
+from workspace_store import differences
 from workspace_store.database import DatabaseUnavailable
 
 log = structlog.get_logger()
@@ -139,6 +140,52 @@ class Manager(Keeper):
             merged = await self.annexes.publish(seat, note, moving=published.moving)
             found = snapshot_of(seat.tenancy, published, note, await asyncio.to_thread(seat.state_digest))
             return replace(found, merged=merged)
+
+    # Going back in time, for a turn that holds the lease
+
+    async def running_tasks(self, owner: UUID) -> list[BackgroundTask]:
+        """What runs in the background now; nothing is woken to see."""
+        seat = self._seats.get(owner)
+        if seat is None or seat.awake is None:
+            return []
+        async with self._answering(owner, 0) as guest:
+            return [task for task in await guest.tasks() if task.state == "running"]
+
+    async def rest(self, owner: UUID, holder: object, turn: UUID, note: str) -> Snapshot:
+        """End the sandbox, if there is one, and publish what is there as the next generation."""
+        async with self._lock(owner):
+            seat = await self._seat(owner, holder)
+            await self._shut(seat)
+            published = await self._publish(seat, await self._generation(owner), None, note)
+            merged = await self.annexes.publish(seat, note, moving=False)
+            found = snapshot_of(seat.tenancy, published, note, await asyncio.to_thread(seat.state_digest))
+            return replace(found, merged=merged)
+
+    async def rewind(
+        self, owner: UUID, holder: object, turn: UUID, *, to: int, number: int, path: str | None, note: str
+    ) -> Snapshot:
+        """Make the volume equal to generation ``to``, or only what is at ``path`` in it, as generation ``number``.
+
+        The same again does the same. Raises SandboxError, VolumeError, FileNotFoundError, UnsafePath.
+        """
+        async with self._lock(owner):
+            seat = await self._seat(owner, holder)
+            await self._shut(seat)
+            if await self._generation(owner) != number - 1:
+                raise SandboxError(texts.moved_on())
+            published = await asyncio.to_thread(
+                seat.volume.restore, to, as_generation=number, path=path, turn=turn.hex, note=note
+            )
+            return snapshot_of(seat.tenancy, published, note, await asyncio.to_thread(seat.state_digest))
+
+    async def differences(self, owner: UUID, before: int, after: int) -> str:
+        """What changed between two generations, to be read."""
+
+        def read() -> str:
+            with self.seating.volumes.open(owner) as volume:
+                return differences.between(volume, before, after)
+
+        return await asyncio.to_thread(read)
 
     async def give_back(self, owner: UUID, holder: object) -> None:
         """A turn is done with a sandbox: it is idle from now on, if nobody else holds it."""

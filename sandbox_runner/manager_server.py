@@ -17,8 +17,10 @@ from uuid import UUID
 import structlog
 
 from agent.sandbox import SandboxError, SandboxLost, SandboxUnavailable
+from sandbox_runner import texts
 from sandbox_runner.manager import Manager
 from sandbox_runner.sandboxes import FRAME_LIMIT, encode, short_path
+from workspace_store.beneath import UnsafePath
 from workspace_store.database import DatabaseUnavailable
 from workspace_store.packs import VolumeError
 from workspace_store.tenancy import StaleTenancy
@@ -149,6 +151,28 @@ async def _freeze_file(manager: Manager, connection: object, owner: UUID, given:
         return asdict(await asyncio.to_thread(manager.files.freeze, seat, given["path"], given["most"]))
 
 
+async def _running_tasks(manager: Manager, connection: object, owner: UUID, given: dict[str, Any], tell: Any) -> Any:
+    return [asdict(task) for task in await manager.running_tasks(owner)]
+
+
+async def _rest(manager: Manager, connection: object, owner: UUID, given: dict[str, Any], tell: Any) -> Any:
+    return (await manager.rest(owner, connection, UUID(given["turn"]), given["note"])).to_json()
+
+
+async def _rewind(manager: Manager, connection: object, owner: UUID, given: dict[str, Any], tell: Any) -> Any:
+    turn = UUID(given.pop("turn"))
+    try:
+        return (await manager.rewind(owner, connection, turn, **given)).to_json()
+    except FileNotFoundError as error:
+        raise SandboxError(texts.not_in_generation(str(error), given["to"])) from error
+    except UnsafePath as error:
+        raise SandboxError(str(error)) from error
+
+
+async def _differences(manager: Manager, connection: object, owner: UUID, given: dict[str, Any], tell: Any) -> Any:
+    return await manager.differences(owner, given["before"], given["after"])
+
+
 async def _give_back(manager: Manager, connection: object, owner: UUID, given: dict[str, Any], tell: Any) -> Any:
     await manager.give_back(owner, connection)
 
@@ -167,5 +191,9 @@ OPS: Mapping[str, Op] = {
     "place_files": _place_files,
     "freeze_file": _freeze_file,
     "snapshot": _snapshot,
+    "running_tasks": _running_tasks,
+    "rest": _rest,
+    "rewind": _rewind,
+    "differences": _differences,
     "give_back": _give_back,
 }

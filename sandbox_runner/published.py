@@ -33,6 +33,9 @@ class Snapshot:
     tenancy: Tenancy
     merged: tuple[Snapshot, ...] = ()
     """Of the volumes of those who were merged into this principal, where they changed."""
+    visible: int | None = None
+    """Of ``changed``, those outside the agent's own folder."""
+    restored_from: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         tenancy = {"principal": self.tenancy.principal.hex, "host": self.tenancy.host, "epoch": self.tenancy.epoch}
@@ -45,14 +48,11 @@ class Snapshot:
         merged = tuple(Snapshot.from_json(one) for one in found["merged"])
         return Snapshot(**{**found, "tenancy": tenancy, "merged": merged})
 
-    visible: int | None = None
-    restored_from: int | None = None
-
 
 def snapshot_of(tenancy: Tenancy, published: Generation, note: str, digest: str | None) -> Snapshot:
     return Snapshot(
         published.number, published.digest, digest, note, published.files, published.bytes, published.changed,
-        published.moving, tenancy,
+        published.moving, tenancy, (), published.visible, published.restored_from,
     )  # fmt: skip
 
 

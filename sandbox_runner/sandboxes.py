@@ -280,6 +280,20 @@ class LentSandbox:
     async def snapshot(self, turn: UUID, note: str) -> Snapshot:
         return Snapshot.from_json(await self._ask("snapshot", turn=turn.hex, note=note))
 
+    async def running_tasks(self) -> list[BackgroundTask]:
+        return [background_task(item) for item in await self._ask("running_tasks")]
+
+    async def rest(self, turn: UUID, note: str) -> Snapshot:
+        """End the sandbox and publish what is there."""
+        return Snapshot.from_json(await self._ask("rest", turn=turn.hex, note=note))
+
+    async def rewind(self, turn: UUID, *, to: int, number: int, path: str | None, note: str) -> Snapshot:
+        """Make the volume, or ``path`` in it, equal to generation ``to``, as generation ``number``."""
+        return Snapshot.from_json(await self._ask("rewind", turn=turn.hex, to=to, number=number, path=path, note=note))
+
+    async def differences(self, before: int, after: int) -> str:
+        return str(await self._ask("differences", before=before, after=after))
+
 
 def command_result(found: Mapping[str, Any]) -> CommandResult:
     return CommandResult(**{**found, "notes": tuple(found["notes"])})

@@ -189,3 +189,11 @@ def annex_missing(folder: str, why: str) -> str:
 
 def closed() -> str:
     return "this user is blocked"
+
+
+def moved_on() -> str:
+    return "the workspace has moved on meanwhile; nothing was set back"
+
+
+def not_in_generation(path: str, generation: int) -> str:
+    return f"`{path}` is not in generation {generation}."

@@ -65,6 +65,7 @@ KINDS: Mapping[str, str] = {
     "memory.forgotten": "a note was forgotten",
     "sandbox.woken": "a sandbox was built and process state restored into it",
     "sandbox.slept": "a sandbox was captured and dismantled",
+    "workspace.restoring": "which generation the volume is about to be set back to, and as which new one",
     "workspace.restored": "the volume was set back to an earlier generation, as a new one",
     "workspace.pruned": "old generations of the workspace were dropped",
     "checkpoint.committed": "a turn's result was committed",

@@ -114,13 +114,16 @@ def find(read: Read, root: bytes, path: AnyPath) -> Entry:
     return entry
 
 
-def graft(read: Read, add: Callable[[bytes], bytes], tree: bytes, parts: Sequence[str], entry: Entry) -> bytes:
-    """``tree`` with ``entry`` at ``parts``, in place of what is there; folders on the way are made.
+def graft(
+    read: Read, add: Callable[[bytes], bytes], tree: bytes | None, parts: Sequence[str], entry: Entry
+) -> bytes:
+    """``tree`` (None: an empty one) with ``entry`` at ``parts``, in place of what is there.
 
-    The new tree's hash. Only objects are written. Raises UnsafePath where a part of the way is no folder.
+    Folders on the way are made. The new tree's hash. Only objects are written. Raises UnsafePath where a part of the
+    way is no folder.
     """
     name, *rest = parts
-    kept = {decode(line).path: line for line in lines(read, tree)}
+    kept = {decode(line).path: line for line in lines(read, tree)} if tree else {}
     if not rest:
         kept[name] = encode(
             entry.kind, name, entry.mode, entry.mtime_ns, entry.size, entry.content, entry.xattrs or None
@@ -129,7 +132,7 @@ def graft(read: Read, add: Callable[[bytes], bytes], tree: bytes, parts: Sequenc
         there = decode(kept[name]) if name in kept else Entry(name, "d", 0o755, entry.mtime_ns, 0, "", {})
         if there.kind != "d":
             raise UnsafePath(f"{name!r} is no folder now")
-        below = bytes.fromhex(there.content) if there.content else add(b"")
+        below = bytes.fromhex(there.content) if there.content else None
         content = graft(read, add, below, rest, entry).hex()
         kept[name] = encode("d", name, there.mode, there.mtime_ns, 0, content, there.xattrs or None)
     return add(b"\n".join(kept[each] for each in sorted(kept)))

@@ -60,5 +60,7 @@ class Command:
     summary: str
     answer: Answer
     for_rooms: bool = False
+    starts: str | None = None
+    """The kind of inbox row that it becomes instead, for a runner to serve: it takes the lease."""
     secret: bool = False
     """What is said with it is a code, which is not kept."""

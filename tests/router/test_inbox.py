@@ -173,7 +173,7 @@ async def test_a_database_that_is_away_records_and_rings_nothing(tmp_path: objec
 # Commands
 
 
-@pytest.mark.parametrize("name", commands.COMMANDS)
+@pytest.mark.parametrize("name", [name for name, command in commands.COMMANDS.items() if command.starts is None])
 async def test_a_command_acts_and_answers_once(database: Database, inbox: Inbox, name: str) -> None:
     first, again = await inbox.accept(said(f"/{name}")), await inbox.accept(said(f"/{name}"))
     assert first is not None
@@ -184,6 +184,15 @@ async def test_a_command_acts_and_answers_once(database: Database, inbox: Inbox,
     assert await database.read(lambda c: principal.waiting(c, first.principal)) == 0
     kinds = [event.kind for event in await database.read(lambda c: journal.read(c, first.principal))]
     assert kinds == ["message.received", "reply.queued"]
+
+
+@pytest.mark.parametrize("name", [name for name, command in commands.COMMANDS.items() if command.starts])
+async def test_a_command_that_takes_the_lease_waits_for_its_turn(database: Database, inbox: Inbox, name: str) -> None:
+    first, again = await inbox.accept(said(f"/{name}")), await inbox.accept(said(f"/{name}"))
+    assert first is not None
+    assert again is not None
+    assert (first.acted, again.acted, again.duplicate) == (False, False, True)
+    assert await database.read(lambda c: principal.waiting(c, first.principal)) == 1
 
 
 async def test_a_command_keeps_its_place_in_the_count(database: Database, inbox: Inbox) -> None:

@@ -1,0 +1,80 @@
+"""What a person reads of going back in the history of their files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+HOW = (
+    "Say `/undo`, `/undo 3` (the last three turns that changed files), `/undo @12` (back to generation 12), `/redo`, "
+    "`/diff`, `/diff 12`, or `/restore PATH@12`; `/history` lists the generations."
+)
+HOW_TO_RESTORE = "Say which file, as it was in which generation: `/restore notes/plan.md@12`; `/history` lists them."
+FOR_MEMBERS = "Guests of a room cannot change or look at the history of its files."
+LEFT_AS_IT_IS = "I left everything as it is."
+MOVED_ON = "Your files have changed since you were asked, so I left them alone. Say it again if you still want it."
+NO_CHANGES = "No turn has changed a file yet."
+BEFORE = {"undo": "before an undo", "redo": "before a redo", "restore": "before a restore"}
+
+
+def not_in_volume(path: str) -> str:
+    return f"`{path}` is not below `/workspace` or your home folder, which is all that I keep generations of."
+
+
+def nothing_to(verb: str, steps: int) -> str:
+    if verb == "redo":
+        return "There is nothing to redo."
+    if not steps:
+        return "There is nothing to undo: no turn has changed a file yet."
+    return f"I cannot go back so far: {steps} {'turn has' if steps == 1 else 'turns have'} changed files."
+
+
+def no_such_generation(number: int) -> str:
+    return f"There is no generation {number} (any more); `/history` lists those that there are."
+
+
+def failed(reason: str) -> str:
+    return f"I could not do that, and your files are as they were: {reason}"
+
+
+def task(number: int, argv: Sequence[str]) -> str:
+    return f"{number} (`{' '.join(argv)[:80]}`)"
+
+
+def may_i(verb: str, to: int, path: str | None, tasks: Sequence[str]) -> str:
+    what = f"restore `{path}` from generation {to}" if path else f"{verb}, back to generation {to}"
+    word = "task" if len(tasks) == 1 else "tasks"
+    return f"{what}? It stops the running {word} {', '.join(tasks)}"
+
+
+def note(verb: str, to: int, path: str | None) -> str:
+    return f"{verb} of {path} to {to}" if path else f"{verb} to {to}"
+
+
+def restored(verb: str, to: int, number: int, path: str | None, changed: int, since: Sequence[str]) -> str:
+    files = "1 file changed" if changed == 1 else f"{changed} files changed"
+    if path:
+        said = f"`{path}` is as it was in generation {to}: {files}."
+    else:
+        state = f"they were in generation {to}" if to else "before your first turn"
+        said = f"Your files and terminals are as {state}: {files}."
+    said += f" This is generation {number}; `/undo` takes it back." if path else f" This is generation {number}."
+    if verb == "undo" and not path:
+        said += " `/redo` brings back what was undone."
+    if since:
+        listed = "\n".join(f"- {each}" for each in since)
+        said += f"\n\nThis went out since then, and stays done:\n{listed}"
+    return said
+
+
+def effect(method: str, host: str, status: str, at: int) -> str:
+    return f"{datetime.fromtimestamp(at / 1e6, UTC):%Y-%m-%d %H:%M:%S} UTC: {method} {host} ({status})"
+
+
+def differences(before: int, after: int, text: str) -> str:
+    if not text:
+        return f"No file differs between generations {before} and {after}."
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"Generation {after} against {before}:\n\n{fence}diff\n{text}\n{fence}"
