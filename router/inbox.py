@@ -237,9 +237,7 @@ def _room(connection: Connection, envelope: Envelope) -> Room:
     return rooms.enter(connection, envelope.channel, envelope.account, envelope.conversation, envelope.title)
 
 
-def _insert(
-    connection: Connection, heard: _Heard, seq: int, kind: str, *, burst: UUID | None, settles_at: int
-) -> None:
+def _insert(connection: Connection, heard: _Heard, seq: int, kind: str, *, burst: UUID | None, settles_at: int) -> None:
     """A row of that kind; a command has acted when it is read."""
     envelope = heard.envelope
     inbox.insert(

@@ -23,9 +23,9 @@ from agent.trajectory import Said
 from identity import users
 from identity.users import GUEST
 from sandbox_runner import rewind_texts as texts
+from sandbox_runner.assignments import Assignment
 from sandbox_runner.published import Snapshot, write_annexes, write_checkpoint
 from sandbox_runner.sandboxes import LentSandbox, ManagerAway, Sandboxes
-from sandbox_runner.turn import Assignment
 from workspace_store import approvals, checkpoints, effects, inbox, journal, outbox, principal, timeline
 from workspace_store.approvals import Approval, Place
 from workspace_store.database import Database
