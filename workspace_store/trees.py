@@ -114,9 +114,7 @@ def find(read: Read, root: bytes, path: AnyPath) -> Entry:
     return entry
 
 
-def graft(
-    read: Read, add: Callable[[bytes], bytes], tree: bytes | None, parts: Sequence[str], entry: Entry
-) -> bytes:
+def graft(read: Read, add: Callable[[bytes], bytes], tree: bytes | None, parts: Sequence[str], entry: Entry) -> bytes:
     """``tree`` (None: an empty one) with ``entry`` at ``parts``, in place of what is there.
 
     Folders on the way are made. The new tree's hash. Only objects are written. Raises UnsafePath where a part of the
