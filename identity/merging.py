@@ -34,7 +34,7 @@ from sqlmodel import Field, SQLModel
 from identity import users
 from identity.names import harmless
 from identity.users import User
-from workspace_store import checkpoints, inbox, journal, memory, principal
+from workspace_store import approvals, checkpoints, inbox, journal, memory, principal
 from workspace_store.database import now_us, table
 from workspace_store.journal import Event
 from workspace_store.principal import principal as principals
@@ -187,6 +187,7 @@ def attempt(connection: Connection, asked: Merge) -> bool:
     moved: dict[str, Any] = {"role": kept.role}
     count = inbox.move_pending(connection, asked.absorbed, asked.kept)
     principal.drained(connection, asked.absorbed, count)
+    moved["approvals"] = [one.hex for one in approvals.move(connection, asked.absorbed, asked.kept)]
     family = principal.scope(connection, asked.absorbed)
     _set_root(connection, family, asked.kept)
     role = _higher(kept.role, lost.role)
@@ -212,8 +213,10 @@ def undo(connection: Connection, absorbed: UUID, actor: UUID | None) -> Merge | 
     family = _family(connection, absorbed)
     _set_root(connection, [absorbed], None)
     _set_root(connection, [one for one in family if one != absorbed], absorbed)
+    moved = json.loads(done.moved)
+    approvals.move_back(connection, [UUID(one) for one in moved.get("approvals", ())], absorbed)
     kept = users.get(connection, done.kept)
-    before = json.loads(done.moved).get("role")
+    before = moved.get("role")
     if kept is not None and before not in (None, kept.role) and lost.role == kept.role:
         users.set_role(connection, kept.id, before, actor)
     _tell(connection, done, "identity.unlinked", "merge.undone", actor)

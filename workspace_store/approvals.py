@@ -62,6 +62,7 @@ class ApprovalRow(SQLModel, table=True):
         Index("approval_due", "expires_at", sqlite_where=text("status = 'pending'"),
               postgresql_where=text("status = 'pending'")),
         Index("approval_question", "question"),
+        Index("approval_of", "principal"),
     )  # fmt: skip
 
     id: UUID = Field(primary_key=True)
@@ -483,3 +484,18 @@ def _read(row: Any) -> Approval:
         choices=tuple(Choice(**choice) for choice in json.loads(row.choices)),
         place=place,
     )
+
+
+def move(connection: Connection, owner: UUID, to: UUID) -> list[UUID]:
+    """Let what waits for an answer, or was approved and not used yet, be asked of another: the two are one person."""
+    open_ = and_(approval.c.principal == owner, approval.c.status.in_(("pending", "approved")))
+    found = [row.id for row in connection.execute(select(approval.c.id).where(open_))]
+    if found:
+        connection.execute(update(approval).where(approval.c.id.in_(found)).values(principal=to, asked=to))
+    return found
+
+
+def move_back(connection: Connection, identifiers: Sequence[UUID], to: UUID) -> None:
+    """Give back those of them that still wait."""
+    mine = (approval.c.id.in_(identifiers), approval.c.status.in_(("pending", "approved")))
+    connection.execute(update(approval).where(*mine).values(principal=to, asked=to))

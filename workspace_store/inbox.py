@@ -274,9 +274,12 @@ def newest(connection: Connection, owner: UUID, channel: str | None = None, limi
 
 
 def unfinished(connection: Connection, owner: UUID) -> bool:
-    """Whether a turn was cut off in the middle: its rows belong to that journal, and to nobody else's."""
+    """Whether a turn was cut off in the middle, or files of a message wait with it: both are this principal's own."""
     begun = inbox.c.status.in_(("running", "taken", "waiting"))
-    return connection.execute(select(inbox.c.id).where(inbox.c.principal == owner, begun).limit(1)).first() is not None
+    if connection.execute(select(inbox.c.id).where(inbox.c.principal == owner, begun).limit(1)).first() is not None:
+        return True
+    pending = select(inbox.c.envelope).where(inbox.c.principal == owner, inbox.c.status == "pending")
+    return any('"attachments":[]' not in row.envelope for row in connection.execute(pending))
 
 
 def move_pending(connection: Connection, owner: UUID, to: UUID) -> int:

@@ -52,7 +52,7 @@ def shown(name: str, *, as_json: bool) -> int:
 def do(verb: str, words: Sequence[str], *, yes: bool, as_json: bool) -> int:
     """Show what would be done, have it confirmed, and do it."""
     if not yes:
-        _confirm(_asked(lambda connection: _plan(connection, verb, words), "read_now"))
+        confirm(_asked(lambda connection: _plan(connection, verb, words), "read_now"))
     said, body = _asked(lambda connection: VERBS[verb](connection, *words), "write_now")
     return _print([(said, {"said": said, **body})], as_json=as_json)
 
@@ -68,7 +68,7 @@ def _plan(connection: Connection, verb: str, words: Sequence[str]) -> str:
     return texts.about_to(" ".join([verb, *words[1:]]), admin_texts.line(user, known).removeprefix("- "))
 
 
-def _confirm(plan: str) -> None:
+def confirm(plan: str) -> None:
     """Raises CommandError where nobody says yes."""
     print(texts.plain(plan), file=sys.stderr)
     if not sys.stdin.isatty():

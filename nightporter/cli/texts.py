@@ -179,3 +179,31 @@ def left_as_it_is() -> str:
 
 def not_done(why: str) -> str:
     return f"Nothing was done: {why}."
+
+
+def export_exists(file: Path) -> str:
+    return f"{file} exists; name another file."
+
+
+def export_failed(file: Path, why: str) -> str:
+    return f"{file} cannot be written ({why})."
+
+
+def exported(file: Path, rows: int) -> str:
+    return f"{file} holds {rows} rows, the blobs and the files."
+
+
+def unmerge_first(user: str) -> str:
+    return (
+        f"{user} is merged into another user: unmerge it first (nightporter users unmerge {user}), or forget that one."
+    )
+
+
+def still_busy() -> str:
+    return (
+        "A turn or a sandbox of theirs does not end. They are blocked; run it again in a minute, or stop Nightporter."
+    )
+
+
+def forgotten(receipt: str) -> str:
+    return f"Forgotten. The receipt is {receipt}; the journal's chain still verifies (nightporter journal verify)."

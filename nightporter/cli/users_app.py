@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -102,3 +103,23 @@ def users_block(user: Who, yes: Yes = False, json: Json = False) -> int:
 def users_unblock(user: Who, yes: Yes = False, json: Json = False) -> int:
     """Hear a blocked user again."""
     return _do("unblock", user, yes=yes, as_json=json)
+
+
+@users.command("export")
+def users_export(
+    user: Who,
+    file: Annotated[Path, typer.Argument(help="The archive to write (.tar.gz); it must not exist.")],
+    json: Json = False,
+) -> int:
+    """Write all that is held of a user into one archive."""
+    from nightporter.cli import keeping
+
+    return keeping.export(user, file, as_json=json)
+
+
+@users.command("forget")
+def users_forget(user: Who, yes: Yes = False, json: Json = False) -> int:
+    """Erase a user's data everywhere; a signed receipt is kept, and the journal's chain still verifies."""
+    from nightporter.cli import keeping
+
+    return keeping.forget(user, yes=yes, as_json=json)

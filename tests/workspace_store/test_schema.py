@@ -25,7 +25,7 @@ MODELS = (
     "approvals", "principal", "inbox", "journal", "checkpoints", "outbox", "memory", "effects", "egress_grants",
     "attachments", "readers", "mailboxes", "spending",
 )  # fmt: skip
-IDENTITY = ("users", "rooms", "pairing", "linking", "merging")
+IDENTITY = ("users", "rooms", "pairing", "linking", "merging", "forgetting")
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

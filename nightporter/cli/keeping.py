@@ -1,0 +1,193 @@
+"""``users export`` and ``users forget``: all that is held of a person, into one archive; or erased, with a receipt."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import shutil
+import sys
+import tarfile
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Connection
+
+from identity import administration, forgetting
+from identity.administration import AdminRefused
+from identity.users import User
+from nightporter import services, signing
+from nightporter.cli import texts, wiring
+from nightporter.cli.administering import confirm
+from nightporter.errors import CommandError
+from nightporter.settings import Settings, load
+from router import admin_texts
+from workspace_store import liveness, principal
+from workspace_store import tenancy as tenancies
+from workspace_store.beneath import UnsafePath
+from workspace_store.blobs import DirectoryBlobs
+from workspace_store.database import create_engine, sqlite_path
+from workspace_store.packs import VolumeError
+from workspace_store.volumes import Volumes
+
+QUIET_SECONDS = 60.0
+FILE_BYTES = 1 << 30
+CHECKPOINT_TRIES = 100
+
+
+def export(name: str, file: Path, *, as_json: bool) -> int:
+    """Write rows, journal, blobs and the last generation of each volume; nobody else can read the archive."""
+    settings = load()
+
+    def query(connection: Connection) -> tuple[list[UUID], dict[str, list[dict[str, Any]]], dict[UUID, int]]:
+        user, _ = administration.resolve(connection, name)
+        owners = principal.scope(connection, user.id)
+        rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for table, row in forgetting.rows_of(connection, owners):
+            rows[table].append(row)
+        return owners, rows, {owner: tenancies.look(connection, owner).generation for owner in owners}
+
+    owners, rows, generations = _asked(settings, query, "read_now")
+    try:
+        # Not for others to read, and never over another file.
+        with open(file, "xb", opener=lambda path, flags: _open_private(path, flags)) as raw:
+            _write(raw, settings, owners, rows, generations)
+    except FileExistsError as error:
+        raise CommandError(texts.export_exists(file)) from error
+    except OSError as error:
+        raise CommandError(texts.export_failed(file, error.strerror or str(error))) from error
+    body = {"file": str(file), "users": [str(one) for one in owners], "rows": {k: len(v) for k, v in rows.items()}}
+    print(json.dumps(body) if as_json else texts.exported(file, sum(map(len, rows.values()))))
+    return 0
+
+
+def _open_private(path: str, flags: int) -> int:
+    import os
+
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
+
+
+def _write(raw: Any, settings: Settings, owners: Sequence[UUID], rows: Any, generations: dict[UUID, int]) -> None:
+    volumes, blobs = Volumes(services.volumes_folder(settings)), DirectoryBlobs(settings.home / "blobs")
+    with tarfile.open(fileobj=raw, mode="w:gz") as archive:
+        for table, found in rows.items():
+            lines = "".join(json.dumps(row, ensure_ascii=False, default=_plain) + "\n" for row in found)
+            _add(archive, f"rows/{table}.jsonl", lines.encode("utf-8", "replace"))
+        for owner in owners:
+            for blob in blobs.hashes(owner):
+                _add(archive, f"blobs/{owner}/{blob}", blobs.get(owner, blob))
+            if generations[owner] and volumes.exists(owner):
+                _add_files(archive, volumes, owner, generations[owner])
+
+
+def _add_files(archive: tarfile.TarFile, volumes: Volumes, owner: UUID, number: int) -> None:
+    with volumes.open(owner) as volume:
+        for entry in volume.entries(number):
+            if entry.kind == "f":
+                with contextlib.suppress(VolumeError, UnsafePath):
+                    data = volume.read_file(entry.path, number, max_bytes=FILE_BYTES)
+                    _add(archive, f"files/{owner}/{entry.path}", data)
+
+
+def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
+    member = tarfile.TarInfo(name)
+    member.size, member.mode, member.mtime = len(data), 0o600, int(time.time())
+    archive.addfile(member, io.BytesIO(data))
+
+
+def _plain(value: object) -> object:
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def forget(name: str, *, yes: bool, as_json: bool) -> int:
+    """End what runs for a person, erase everything, and keep a signed receipt. Run again after a crash, it goes on."""
+    settings = load()
+
+    def look(connection: Connection) -> tuple[User, list[UUID], str]:
+        user, _ = administration.resolve(connection, name)
+        details = administration.details(connection, user)
+        return user, principal.scope(connection, user.id), admin_texts.show(details)
+
+    user, owners, shown = _asked(settings, look, "read_now")
+    if user.merged_into is not None:
+        raise CommandError(texts.unmerge_first(str(user.id)))
+    if not yes:
+        confirm(f"{texts.about_to('forget for good', '')}\n{shown}")
+    _asked(settings, lambda connection: administration.block(connection, user, None), "write_now")
+    _wait_until_quiet(settings, owners)
+    erased_files = _erase_files(settings, owners)
+
+    def erase(connection: Connection) -> dict[str, Any]:
+        erased = forgetting.erase(connection, owners)
+        body = erased.body("the command line", {"files": erased_files})
+        signature, public_key = signing.sign(settings.home, body)
+        identifier = forgetting.keep_receipt(connection, body, signature)
+        return {"receipt": str(identifier), "body": body, "signature": signature, "public_key": public_key}
+
+    found = _asked(settings, erase, "write_now")
+    _scrub(settings.database_url)
+    sys.stdout.write((json.dumps(found) if as_json else texts.forgotten(found["receipt"])) + "\n")
+    return 0
+
+
+def _asked(settings: Settings, query: Any, door: str) -> Any:
+    try:
+        return wiring.run(settings, lambda connection, _: query(connection), None, door)
+    except AdminRefused as error:
+        raise CommandError(texts.not_done(str(error))) from error
+
+
+def _wait_until_quiet(settings: Settings, owners: Sequence[UUID]) -> None:
+    """Until no turn and no sandbox of theirs is left; who died holds nothing. Raises CommandError."""
+    lives = settings.home / "run" / "lives"
+
+    def busy(connection: Connection) -> bool:
+        for owner in owners:
+            held, seen = tenancies.look(connection, owner), principal.look(connection, owner)
+            holders = [held.host, seen.owner if seen is not None else None]
+            if any(holder is not None and not liveness.is_dead(lives, holder) for holder in holders):
+                return True
+        return False
+
+    deadline = time.monotonic() + QUIET_SECONDS
+    while _asked(settings, busy, "read_now"):
+        if time.monotonic() > deadline:
+            raise CommandError(texts.still_busy())
+        time.sleep(0.2)
+
+
+def _erase_files(settings: Settings, owners: Sequence[UUID]) -> list[str]:
+    """Volumes with all their generations, and blobs: each principal's are nobody else's."""
+    erased = []
+    for folder in (services.volumes_folder(settings), settings.home / "blobs"):
+        for owner in owners:
+            path = folder / str(owner)
+            if path.is_dir():
+                shutil.rmtree(path)
+                erased.append(f"{folder.name}/{owner}")
+    return erased
+
+
+def _scrub(url: str) -> None:
+    """What was deleted must not be left in the database's files: the write-ahead log, or dead rows."""
+    engine = create_engine(url)
+    try:
+        if sqlite_path(url) is not None:
+            connection = engine.raw_connection()
+            for _ in range(CHECKPOINT_TRIES):
+                # A reader that looks at an older state keeps the log for a moment.
+                if connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0:
+                    break
+                time.sleep(0.1)
+            connection.close()
+        else:
+            with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as found:
+                found.exec_driver_sql("VACUUM")
+    finally:
+        engine.dispose()
+
+
