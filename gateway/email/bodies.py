@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from gateway.email.charsets import decode, html_label
+from gateway.email import tnef
+from gateway.email.charsets import decode, html_label, storable
 from gateway.email.filenames import safe_name, unique_name
-from gateway.email.headers import decode_words
+from gateway.email.headers import Headers, decode_words
 from gateway.email.limits import Budget
 from gateway.email.mime import Part
 from gateway.email.parsed import Attachment
 from gateway.email.reply_text import unflow
 
+_CONTAINERS = frozenset({"application/ms-tnef", "application/vnd.ms-tnef"})
 _INCIDENTAL = frozenset(
     {
         "application/pgp-signature",
@@ -56,7 +58,32 @@ def contents(root: Part, budget: Budget) -> Contents:
     """Sort the parts of a mail. Stops adding when the budget's time is half gone."""
     out = Contents()
     out.bodies = _visit(root, out, budget, report=False)
+    _open_containers(out, budget)
     return out
+
+
+def _open_containers(out: Contents, budget: Budget) -> None:
+    """Put what Outlook packed into ``winmail.dat`` in its place; a container without files stays what it is, a file."""
+    attached: list[tuple[Part, bool]] = []
+    for part, inline in out.attached:
+        inside = None
+        if (part.content_type in _CONTAINERS or part.filename.lower() == "winmail.dat") and not budget.late():
+            inside = tnef.read(part.payload(budget), budget)
+        if inside is None:
+            attached.append((part, inline))
+            continue
+        attached += [(_part_of(file), False) for file in inside.files] or [(part, inline)]
+        written = any((body.plain or body.html or "").strip() for body in out.bodies)
+        if not written and (inside.plain.strip() or inside.html.strip()):
+            out.bodies = [Body(inside.plain or None, inside.html or None)]
+    out.attached = attached
+
+
+def _part_of(file: tnef.File) -> Part:
+    kind = file.content_type if re.fullmatch(r"[a-z0-9.+-]{1,60}/[a-z0-9.+-]{1,80}", file.content_type) else ""
+    kind = kind or "application/octet-stream"
+    named = {"filename": storable(file.name)}
+    return Part(Headers(), file.content, 0, len(file.content), kind, {}, "attachment", named)
 
 
 def _visit(part: Part, out: Contents, budget: Budget, *, report: bool) -> list[Body]:

@@ -9,6 +9,9 @@ from typing import Literal
 Kind = Literal["reply", "new", "list", "forward", "empty", "calendar", "auto", "bounce"]
 
 
+MAX_LOGO_BYTES = 20_000
+
+
 @dataclass(frozen=True)
 class Attachment:
     """One attached file. `claimed_name` is the sender's word, `name` is safe to store and unique in its mail."""
@@ -22,6 +25,13 @@ class Attachment:
     content_id: str = ""
     incidental: bool = False
     """Not what a person attached: a cryptographic signature or the machine-readable half of an invitation."""
+
+    @property
+    def announced(self) -> bool:
+        """Whether a person would speak of it as attached. A small image that the text itself shows (inline, with a
+        Content-ID, of at most 20 KB) is a logo of a signature; a screenshot in the text is larger."""
+        logo = self.content_type.startswith("image/") and self.content_id and len(self.content) <= MAX_LOGO_BYTES
+        return not (self.incidental or (self.inline and logo))
 
 
 @dataclass(frozen=True)
