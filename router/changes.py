@@ -117,9 +117,9 @@ class Changes:
         journal.append(connection, owner, [Event("message.reacted", body)], under=None)
         verdict = THUMBS.get(change.emoji.partition("::")[0].strip(SKIN_TONES))
         asked = approvals.of_question(connection, reply) if reply and verdict else None
-        return (
-            Recorded() if asked is None or verdict is None else self._answer(connection, change, user, asked, verdict)
-        )
+        if asked is None or verdict is None:
+            return Recorded()
+        return self._answer(connection, change, user, asked, verdict)
 
     def _answer(
         self, connection: Connection, change: Change, user: User, asked: Approval, verdict: Verdict

@@ -27,7 +27,7 @@ class Asker:
             place = approvals.place_of(connection, owner)
             assert place is not None
             given: dict[str, Any] = {
-                "key": uuid4().hex, "kind": "egress.host", "principal": owner, "at": place, "request": REQUEST,
+                "key": uuid4().hex, "kind": "story", "principal": owner, "at": place, "request": REQUEST,
                 "text": "reach `pypi.org` from the sandbox", **more,
             }  # fmt: skip
             return approvals.request(connection, **given)
