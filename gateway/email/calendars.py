@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from gateway.email import texts
 from gateway.email.parsed import Invitation
 
 _LINE = re.compile(r"([A-Za-z-]{1,40})((?:;[^:\n]{0,300})?):(.{0,2000})")
@@ -39,6 +40,30 @@ def invitation(text: str) -> Invitation | None:
         organizer=re.sub(r"(?i)^mailto:", "", found.get("ORGANIZER", "")),
         uid=found.get("UID", ""),
     )
+
+
+def describe(event: Invitation) -> str:
+    """The event as a person would tell of it, a fact a line."""
+    head = texts.INVITATION.get(event.method, texts.EVENT)
+    lines = [f"{head}: {event.summary}" if event.summary else head]
+    for name, label in texts.EVENT_FIELDS:
+        value = getattr(event, name)
+        if value:
+            lines.append(f"{label}: {_time(value)}")
+    return "\n".join(lines)
+
+
+_TIME = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)\d{0,2}(Z?))?(.*)")
+
+
+def _time(value: str) -> str:
+    """A time of RFC 5545 (`20240305T091200Z`) as people write it; anything else as it is."""
+    found = _TIME.fullmatch(value)
+    if not found:
+        return value
+    year, month, day, hour, minute, utc, zone = found.groups()
+    clock = f" {hour}:{minute}" if hour else ""
+    return f"{year}-{month}-{day}{clock}{' UTC' if utc else zone}"
 
 
 def _plain(value: str) -> str:

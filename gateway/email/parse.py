@@ -39,6 +39,8 @@ def parse(data: bytes, *, clock: Callable[[], float] = time.monotonic) -> Parsed
     if not read_text.forwarded or not context:
         context = _with_attached_mails(context, found, budget)
     event = _invitation(found)
+    if event is not None:
+        context = "\n\n".join(filter(None, (calendars.describe(event), context)))
     return_path = mailboxes(headers.raw("return-path"), limit=1)
     return ParsedMail(
         kind=kind,

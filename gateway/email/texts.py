@@ -40,6 +40,15 @@ UNPROVEN_NOT_FOR_US = "The message is signed, but it names another recipient; it
 UNPROVEN_LOOKUPS = "Checking the sender takes too many DNS look-ups"
 PROOF_LATER = "The sender cannot be checked now ({reason}); try again later"
 
+INVITATION = {
+    "REQUEST": "An invitation",
+    "CANCEL": "An invitation that was withdrawn",
+    "REPLY": "An answer to an invitation",
+    "COUNTER": "Another time for an invitation",
+}
+EVENT = "A calendar entry"
+EVENT_FIELDS = (("starts", "begins"), ("ends", "ends"), ("location", "where"), ("organizer", "organised by"))
+
 NOT_AUTOMATIC = "it is an automatic mail ({detail})"
 NOT_BOUNCE = "it is a bounce ({detail})"
 NOT_LIST = "it comes from a mailing list or a notifier ({detail})"

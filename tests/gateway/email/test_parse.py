@@ -140,3 +140,19 @@ def test_a_mail_told_twice_is_a_duplicate(tmp_path: Path) -> None:
 @pytest.mark.parametrize("data", [b"", b"\x00\xff" * 100, b"no header at all", b"\r\n\r\n", b"From:"])
 def test_what_is_no_mail_is_still_read(data: bytes) -> None:
     assert parse(data).kind in {"new", "empty"}
+
+
+def test_an_invitation_is_told_as_a_person_would() -> None:
+    raw = (
+        b"From: ann@example.org\r\nSubject: Lunch\r\nContent-Type: text/calendar; method=REQUEST\r\n\r\n"
+        b"BEGIN:VCALENDAR\r\nMETHOD:REQUEST\r\nBEGIN:VEVENT\r\nSUMMARY:Lunch\\, together\r\n"
+        b"DTSTART;TZID=Europe/Berlin:20240305T121500\r\nDTEND:20240305T120000Z\r\nLOCATION:Room 1\r\n"
+        b"ORGANIZER;CN=Ann:mailto:ann@example.org\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n"
+    )
+    assert parse(raw).context.split("\n") == [
+        "An invitation: Lunch, together",
+        "begins: 2024-03-05 12:15 Europe/Berlin",
+        "ends: 2024-03-05 12:00 UTC",
+        "where: Room 1",
+        "organised by: ann@example.org",
+    ]
