@@ -58,6 +58,9 @@ class Operator:
             if said.data.get("kind") == "approval":
                 replies[said.message] = texts.decided(said.text)
                 continue
+            if said.data.get("kind") == "task":
+                replies[said.message] = said.text
+                continue
             found = understand(said.text)
             if isinstance(found, str):
                 replies[said.message] = _about_files(said, found)

@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 import structlog
 from sqlalchemy import Connection
 
-from agent.sandbox import SandboxError, SandboxLimits, SandboxLost, WakeReport
+from agent.sandbox import BackgroundTask, SandboxError, SandboxLimits, SandboxLost, WakeReport
 from sandbox_runner import texts
 from sandbox_runner.annexes import Annexes
 from sandbox_runner.backend import Backend, Launch, RunningSandbox
@@ -33,7 +33,7 @@ from sandbox_runner.seat_files import SeatFiles
 from sandbox_runner.seats import Awake, Seat, Seating
 from sandbox_runner.uids import strip_special_bits
 from sandbox_runner.way_out import WayOut
-from workspace_store import journal, principal
+from workspace_store import journal, principal, task_ends
 from workspace_store import tenancy as tenancies
 from workspace_store.database import Database, DatabaseUnavailable
 from workspace_store.journal import Event
@@ -49,6 +49,8 @@ RENEW_SECONDS = 3.0
 MARGIN_SECONDS = 2.0
 ANSWER_SECONDS = 30.0
 """How long beyond a command's own timeout the guest may take to answer before its sandbox is killed."""
+TOLD_AFTER_SECONDS = 10.0
+"""A process that a command merely left behind is told of when it ends only if it ran for longer."""
 TASK_GRACE_SECONDS = 10.0
 """Between SIGTERM and SIGKILL, for a task whose sandbox goes to sleep."""
 
@@ -126,7 +128,10 @@ class Keeper:
             raise
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                guest = await GuestConnection.over(running.socket)
+                guest = await GuestConnection.over(
+                    running.socket, on_task_ended=lambda task: self._tell_end(seat, sandbox_id, task)
+                )
+                seat.quiet = False
                 restored = await guest.restore()
         except BaseException as error:
             await running.stop()
@@ -153,6 +158,31 @@ class Keeper:
                     await seat.awake.guest.shutdown(grace=self.task_grace)
             await self._dismantle(seat)
         await self.annexes.give_back(seat)
+
+    def _tell_end(self, seat: Seat, sandbox_id: str, task: BackgroundTask) -> None:
+        """A task ended by itself: that is an event of its own, whether anybody is there or not."""
+        if seat.quiet or task.task in seat.stopped or seat.awake is None:
+            return
+        telling = asyncio.create_task(self._record_end(seat, seat.awake, sandbox_id, task))
+        self._tidying.add(telling)
+        telling.add_done_callback(self._tidying.discard)
+
+    async def _record_end(self, seat: Seat, awake: Awake, sandbox_id: str, task: BackgroundTask) -> None:
+        told = task.argv[:2] == ("bash", "-c") or time.time() - task.started_at > TOLD_AFTER_SECONDS
+        output = ""
+        with contextlib.suppress(SandboxError):
+            output = await awake.guest.task_output(task.task, 2048) if told else ""
+        text = texts.task_ended(task.task, task.argv, task.exit_code, output) if told else ""
+        body: dict[str, object] = {
+            "task": task.task, "argv": list(task.argv), "exit_code": task.exit_code, "starts": task.starts,
+        }  # fmt: skip
+        try:
+            if await self.database.write(
+                lambda connection: task_ends.record(connection, seat.tenancy, sandbox_id, body, text)
+            ):
+                self.ring(seat.principal)
+        except (DatabaseUnavailable, StaleTenancy) as error:
+            log.warning("a task's end could not be told", principal=str(seat.principal), reason=str(error))
 
     def _tidy(self, seat: Seat) -> None:
         task = asyncio.get_running_loop().create_task(self._ended(seat))
@@ -398,6 +428,7 @@ class Keeper:
     async def _shut(self, seat: Seat) -> tuple[str, ...]:
         """End the sandbox, if there is one, with its process state captured; what went wrong with that."""
         notes: tuple[str, ...] = ()
+        seat.quiet = True
         if seat.awake is not None:
             try:
                 async with asyncio.timeout(ANSWER_SECONDS):

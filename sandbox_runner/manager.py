@@ -98,6 +98,11 @@ class Manager(Keeper):
             await self._kill(seat)
             raise SandboxLost(texts.guest_silent()) from error
 
+    async def stop_task(self, owner: UUID, task: int) -> BackgroundTask:
+        async with self._answering(owner, 0) as guest:
+            self._seats[owner].stopped.add(task)
+            return await guest.stop_task(task)
+
     async def look(self, owner: UUID) -> Look:
         """What is there, without waking anything."""
         if not await asyncio.to_thread(self.seating.volumes.exists, owner):

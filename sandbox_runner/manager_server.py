@@ -118,8 +118,7 @@ async def _task_output(manager: Manager, connection: object, owner: UUID, given:
 
 
 async def _stop_task(manager: Manager, connection: object, owner: UUID, given: dict[str, Any], tell: Any) -> Any:
-    async with manager.answering(owner) as guest:
-        return asdict(await guest.stop_task(given["task"]))
+    return asdict(await manager.stop_task(owner, given["task"]))
 
 
 async def _capture(manager: Manager, connection: object, owner: UUID, given: dict[str, Any], tell: Any) -> Any:

@@ -66,6 +66,10 @@ class Seat:
     awake: Awake | None = None
     holders: set[object] = field(default_factory=set)
     idle_since: float = 0.0
+    quiet: bool = True
+    """Its sandbox is being ended: what ends in it now does not end by itself."""
+    stopped: set[int] = field(default_factory=set)
+    """Tasks that somebody asked to stop."""
     annexes: list[Annex] = field(default_factory=list)
     fitted: list[tuple[UUID, str]] = field(default_factory=list)
     """What was to be shown of others when its sandbox was started, as ``Annexes.wanted`` says it."""

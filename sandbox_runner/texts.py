@@ -197,3 +197,16 @@ def moved_on() -> str:
 
 def not_in_generation(path: str, generation: int) -> str:
     return f"`{path}` is not in generation {generation}."
+
+
+def task_ended(task: int, argv: tuple[str, ...], code: int | None, output: str) -> str:
+    """What a background task's end says: words of ours, then what it printed last, as data."""
+    command = argv[2] if argv[:2] == ("bash", "-c") and len(argv) > 2 else " ".join(argv)
+    how = "ended" if code is None else "ended well" if code == 0 else f"ended with exit code {code}"
+    said = f"Background task {task} (`{command[:200]}`) {how}."
+    if not output.strip():
+        return said
+    fence = "```"
+    while fence in output:
+        fence += "`"
+    return f"{said} Its last output:\n\n{fence}\n{output.strip()}\n{fence}"
