@@ -120,8 +120,6 @@ class Prover:
         named = _domain(said.rpartition("@")[2])
         if not verdicts or any(result.result != "pass" for result in verdicts) or named != author.domain:
             raise Unproven(texts.UNPROVEN_RESULTS)
-        if not mail.values("date"):
-            raise Unproven(texts.UNPROVEN_NO_DATE)
         if not any(_sent_by(author.domain, result) for result in results):
             self._meant_for_us(mail)
         return Proven(author)
