@@ -116,6 +116,10 @@ class Backend(Protocol):
     @property
     def name(self) -> str: ...
 
+    def reap(self) -> list[str]:
+        """Kill and remove what an earlier manager of this run directory left; ids of those sandboxes. Blocking."""
+        ...
+
     async def probe(self) -> Probe:
         """Run a real sandbox once. Never raises for a machine that cannot: that is its answer."""
         ...

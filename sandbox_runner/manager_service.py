@@ -12,9 +12,8 @@ from uuid import UUID
 import structlog
 
 from agent.sandbox import SandboxLimits, SandboxUnavailable
-from sandbox_runner import backend, guest, texts
+from sandbox_runner import backend, choosing, guest
 from sandbox_runner.backend import Backend
-from sandbox_runner.bubblewrap import BubblewrapBackend
 from sandbox_runner.egress.control import EgressDoor
 from sandbox_runner.manager import Manager
 from sandbox_runner.manager_server import listen
@@ -112,16 +111,14 @@ async def _hold(post: Post, stopping: asyncio.Event, ready: Callable[[], None]) 
 
 async def choose_backend(home: Path, host: str, settings: SandboxSettings) -> Backend:
     """The strongest backend that works here; one that refuses everything where none does."""
-    bubblewrap = BubblewrapBackend(home / "run" / f"sandboxes-{host}", host_uids=HostUids.of(home))
-    left = await asyncio.to_thread(bubblewrap.reap)
-    if left:
-        log.info("removed what an earlier sandbox manager left", sandboxes=left)
-    if settings.backend not in ("auto", bubblewrap.name):
-        log.error(texts.no_such_backend(settings.backend))
-        return NoBackend(texts.no_such_backend(settings.backend))
-    candidates: list[Backend] = [bubblewrap]
+    run_dir = home / "run" / f"sandboxes-{host}"
+    # Of every backend: the settings may have been others when the last manager died.
+    for earlier in choosing.everyone(run_dir, home, settings):
+        left = await asyncio.to_thread(earlier.reap)
+        if left:
+            log.info("removed what an earlier sandbox manager left", backend=earlier.name, sandboxes=left)
     try:
-        chosen, probe = await backend.choose(candidates)
+        chosen, probe = await backend.choose(choosing.candidates(run_dir, home, settings))
     except SandboxUnavailable as error:
         log.error("no sandbox works here; tools will be refused", reason=str(error))
         return NoBackend(str(error))

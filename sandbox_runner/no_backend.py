@@ -14,6 +14,9 @@ class NoBackend:
     def __init__(self, reason: str) -> None:
         self._reason = reason
 
+    def reap(self) -> list[str]:
+        return []
+
     async def probe(self) -> Probe:
         return Probe(False, self._reason)
 

@@ -12,6 +12,8 @@ class SandboxSettings(Section):
 
     backend: Literal["auto", "bubblewrap", "docker", "podman", "gvisor"] = "auto"
     """What isolates commands; `auto` takes the strongest that works here, and none is ever replaced by the host."""
+    runtime: str = ""
+    """Runtime of `docker` and `podman` (`runc`, `crun`, `runsc`, `kata`; empty: their own), or gVisor's platform."""
     idle_seconds: PositiveFloat = 300
     """How long a sandbox stays warm after its last turn, in seconds."""
     max_awake_seconds: PositiveFloat = 28800

@@ -12,17 +12,24 @@ from pathlib import Path
 from typing import Any
 
 from agent.sandbox import SandboxLimits
-from sandbox_runner.backend import Launch, RunningSandbox
-from sandbox_runner.bubblewrap import BubblewrapBackend
+from sandbox_runner.backend import Backend, Launch, RunningSandbox
 from sandbox_runner.uids import HostUids, take_ownership
 
 STAND_IN = """
-import os, socket, sys
-connection = socket.socket(fileno=int(sys.argv[sys.argv.index("--fd") + 1]))
-connection.set_inheritable(False)
-connection.sendall(b"ready\\0")
+import fcntl, os, sys
+reads = int(sys.argv[sys.argv.index("--fd") + 1])
+writes = int(sys.argv[sys.argv.index("--out") + 1]) if "--out" in sys.argv else reads
+reads, writes = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in (reads, writes))
+os.set_inheritable(int(sys.argv[sys.argv.index("--fd") + 1]), False)
+null = os.open("/dev/null", os.O_RDWR)
+os.dup2(null, 0)
+os.dup2(null, 1)
+def send(data):
+    while data:
+        data = data[os.write(writes, data):]
+send(b"ready\\0")
 received = b""
-while data := connection.recv(65536):
+while data := os.read(reads, 65536):
     received += data
     while b"\\0" in received:
         command, received = received.split(b"\\0", 1)
@@ -36,7 +43,7 @@ while data := connection.recv(65536):
         # No more than is sent: a background process may go on writing.
         text = os.pread(output, 1 << 20, 0)
         os.close(output)
-        connection.sendall(text.replace(b"\\0", b"\\n") + b"\\0")
+        send(text.replace(b"\\0", b"\\n") + b"\\0")
 """
 
 LIMITS = SandboxLimits(memory_mb=256, processes=64, disk_mb=64)
@@ -93,7 +100,7 @@ def volume(folder: Path, uid: int | None) -> tuple[Path, Path]:
 
 @asynccontextmanager
 async def shell(
-    backend: BubblewrapBackend, folder: Path, *, limits: SandboxLimits = LIMITS, number: int = 1, **changes: Any
+    backend: Backend, folder: Path, *, limits: SandboxLimits = LIMITS, number: int = 1, **changes: Any
 ) -> AsyncIterator[Shell]:
     """A running sandbox on the volume in ``folder``; ``changes`` are fields of the ``Launch``."""
     uid = own_uid(number)

@@ -175,10 +175,6 @@ def answered_elsewhere(channel: str) -> str:
     return f"Answered at {channel}, where you went on."
 
 
-def no_such_backend(name: str) -> str:
-    return f"This release has no backend called {name}, so commands are refused; set sandbox.backend to auto."
-
-
 def annex_busy() -> str:
     return "its files are in use just now; try again in a moment"
 

@@ -17,20 +17,25 @@ def sandbox(settings: Settings) -> Finding:
 
 
 async def _try(settings: Settings) -> Finding:
-    from sandbox_runner.bubblewrap import BubblewrapBackend
-    from sandbox_runner.uids import HostUids
+    from agent.sandbox import SandboxUnavailable
+    from sandbox_runner import backend, choosing
 
-    if settings.sandbox.backend not in ("auto", "bubblewrap"):
-        named = settings.sandbox.backend
-        remedy = "Set sandbox.backend to auto."
-        return Finding("sandbox", "fail", f"This release has no backend called {named}; tools are refused.", remedy)
     with tempfile.TemporaryDirectory(prefix="nightporter-doctor-") as folder:
-        backend = BubblewrapBackend(Path(folder), host_uids=HostUids.of(Path(folder)))
+        found = choosing.candidates(Path(folder), Path(folder), settings.sandbox)
         try:
-            probe = await backend.probe()
+            chosen, probe = await backend.choose(found)
+        except SandboxUnavailable as error:
+            return Finding("sandbox", "fail", f"{error} Tools are refused.", "Do one of what is said above.")
         finally:
-            await backend.close()
-    if not probe.works:
-        return Finding("sandbox", "fail", f"{probe.reason} Tools are refused.", probe.remedy)
+            for each in found:
+                await each.close()
     cannot = f" It cannot: {'; '.join(probe.cannot)}." if probe.cannot else ""
-    return Finding("sandbox", "warn" if probe.cannot else "ok", f"{probe.reason}{cannot}", probe.remedy)
+    said = f"{chosen.name}: {probe.reason}{cannot} {_disk(settings)}"
+    return Finding("sandbox", "warn" if probe.cannot else "ok", said, probe.remedy)
+
+
+def _disk(settings: Settings) -> str:
+    return (
+        f"Disk: a workspace takes at most {settings.sandbox.disk_mb:,} MB and {settings.sandbox.disk_files:,} files; a "
+        "watch pauses what writes more, within a second (no quota of the filesystem is used)."
+    )

@@ -46,7 +46,9 @@ _MEMORY_NOTE = "exit 137 is SIGKILL: most likely the memory limit"
 class Guest:
     """Everything the guest knows. One instance a process."""
 
-    def __init__(self, loop: Loop, fd: int, base: dict[str, str], workspace: str, process_limit: int) -> None:
+    def __init__(
+        self, loop: Loop, fds: tuple[int, int], base: dict[str, str], workspace: str, process_limit: int
+    ) -> None:
         self.loop = loop
         self.base = base
         self.workspace = workspace
@@ -65,7 +67,7 @@ class Guest:
         self.restored = False
         self.sleeping: list[Task] | None = None
         self._changed = False
-        self.connection = Connection(loop, fd, self._frame, self.end)
+        self.connection = Connection(loop, *fds, self._frame, self.end)
         loop.watch_children(self._reap)
 
     def end(self) -> None:

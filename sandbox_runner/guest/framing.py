@@ -27,24 +27,30 @@ def encode(frame: dict[str, Any]) -> bytes:
 
 
 class Connection:
-    """The guest's end of the control socket. ``on_close`` runs once, at EOF or any error."""
+    """The guest's end of the connection: read from ``fd``, written to ``out`` (the same one, for a socket).
+
+    ``on_close`` runs once, at EOF or any error.
+    """
 
     def __init__(
         self,
         loop: Loop,
         fd: int,
+        out: int,
         on_frame: Callable[[dict[str, Any]], None],
         on_close: Callable[[], None],
     ) -> None:
         self._loop = loop
         self._fd = fd
+        self._out = out
         self._on_frame = on_frame
         self._on_close = on_close
         self._incoming = bytearray()
         self._outgoing = bytearray()
         self._closed = False
-        os.set_inheritable(fd, False)
-        os.set_blocking(fd, False)
+        for each in {fd, out}:
+            os.set_inheritable(each, False)
+            os.set_blocking(each, False)
         loop.add_reader(fd, self._readable)
 
     def send(self, frame: dict[str, Any]) -> None:
@@ -58,7 +64,7 @@ class Connection:
     def flush(self) -> None:
         """Block until everything is written (before the guest ends)."""
         if not self._closed:
-            os.set_blocking(self._fd, True)
+            os.set_blocking(self._out, True)
             self._writable()
 
     def _queue(self, data: bytes) -> None:
@@ -73,14 +79,14 @@ class Connection:
     def _writable(self) -> None:
         try:
             while self._outgoing:
-                del self._outgoing[: os.write(self._fd, self._outgoing)]
+                del self._outgoing[: os.write(self._out, self._outgoing)]
         except BlockingIOError:
-            self._loop.add_writer(self._fd, self._writable)
+            self._loop.add_writer(self._out, self._writable)
             return
         except OSError:
             self._close()
             return
-        self._loop.remove_writer(self._fd)
+        self._loop.remove_writer(self._out)
 
     def _readable(self) -> None:
         try:
@@ -114,5 +120,5 @@ class Connection:
         if not self._closed:
             self._closed = True
             self._loop.remove_reader(self._fd)
-            self._loop.remove_writer(self._fd)
+            self._loop.remove_writer(self._out)
             self._on_close()

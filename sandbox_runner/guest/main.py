@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import resource
 import signal
@@ -56,9 +57,20 @@ def _harden() -> None:
 
 def _options(arguments: list[str]) -> dict[str, str]:
     names = arguments[::2]
-    if len(arguments) % 2 or any(name not in ("--fd", "--workspace", "--processes") for name in names):
-        raise SystemExit("usage: guest --fd N [--workspace DIR] [--processes N]")
+    if len(arguments) % 2 or any(name not in ("--fd", "--out", "--workspace", "--processes") for name in names):
+        raise SystemExit("usage: guest --fd N [--out N] [--workspace DIR] [--processes N]")
     return dict(zip(names, arguments[1::2]))  # noqa: B905 - strict= is 3.10
+
+
+def _connection(fd: int, out: int) -> tuple[int, int]:
+    """Where to read and to write; standard input and output are taken out of the way of whatever is started."""
+    if fd > 2 and out > 2:
+        return fd, out
+    taken = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3), fcntl.fcntl(out, fcntl.F_DUPFD_CLOEXEC, 3)
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    for each in (fd, out):
+        os.dup2(null, each)
+    return taken
 
 
 def main(arguments: list[str]) -> int:
@@ -71,7 +83,7 @@ def main(arguments: list[str]) -> int:
     workspace = options.get("--workspace") or ("/workspace" if os.path.isdir("/workspace") else home)
     soft = resource.getrlimit(resource.RLIMIT_NPROC)[0]
     limit = int(options.get("--processes", "0")) or (soft if 0 < soft < 100_000 else 0)
-    Guest(loop, int(options["--fd"]), base, workspace, limit)
+    Guest(loop, _connection(int(options["--fd"]), int(options.get("--out", options["--fd"]))), base, workspace, limit)
     try:
         loop.run()
     finally:
