@@ -76,6 +76,8 @@ class Layout:
             found += [Bind(f"{self.python.prefix}/{part}", f"{INSIDE}/{part}") for part in self.python.parts]
         found.append(Bind(str(launch.guest), inside.GUEST))
         found.append(Bind(str(launch.workspace), inside.WORKSPACE, writable=True))
+        for folder, name in launch.merged:
+            found.append(Bind(str(folder), f"{inside.WORKSPACE}/merged/{name}", writable=True))
         found.append(Bind(str(launch.home), inside.HOME, writable=True))
         if launch.egress_socket is not None:
             found.append(Bind(str(launch.egress_socket), inside.EGRESS_SOCKET))
