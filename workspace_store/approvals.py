@@ -250,11 +250,49 @@ def request(
             expires_at=now + int(seconds * 1e6), decided_by_name="",
         )
     )  # fmt: skip
-    made = _one(connection, approval.c.id == identifier)
-    assert made is not None
-    body = {"approval": identifier.hex, "code": code, "kind": kind, "text": text, "request": made.request_hash}
-    journal.append(connection, principal, [Event("approval.requested", body)], under=under, turn=turn)
-    return made
+    return _asked(connection, identifier, under)
+
+
+def amend(
+    connection: Connection, identifier: UUID, *, request: object, text: str, under: Lease | Tenancy | None = None
+) -> Approval | None:
+    """Ask for something else instead, before it was answered; None: too late.
+
+    What was asked cannot be approved any more: there is a new code, a new hash and a new question in the same place,
+    and the old question says so.
+    """
+    was = get(connection, identifier)
+    code, token = _fresh_code(connection), _random_code()
+    text = storable(text.strip()[:TEXT_CHARACTERS])
+    changed = connection.execute(
+        update(approval)
+        .where(
+            approval.c.id == identifier,
+            approval.c.status == "pending",
+            approval.c.expires_at > database_now_us(connection),
+        )
+        .values(code=code, token=token, request=canonical(request), request_hash=hash_request(request), text=text)
+    )
+    if changed.rowcount != 1:
+        return None
+    to, reply = was.place.address, dict(was.place.reply)
+    old = {"text": texts.replaced(was.text), "edits": was.question.hex, "reply": reply}
+    shown = texts.question(text, was.choices, f"{code}-{token}" if to.channel == "email" else code)
+    new = {"text": shown, "buttons": _buttons(code, was.choices), "reply": reply}
+    said: dict[str, Any] = {"principal": was.principal, "turn": was.turn, "inbox": None, "to": to}
+    outbox.queue(connection, key=f"approval:{identifier.hex}:until:{code}", content=old, **said)
+    question = outbox.queue(connection, key=f"approval:{identifier.hex}:{code}", content=new, **said)
+    connection.execute(update(approval).where(approval.c.id == identifier).values(question=question))
+    return _asked(connection, identifier, under)
+
+
+def _asked(connection: Connection, identifier: UUID, under: Lease | Tenancy | None) -> Approval:
+    """Journal what is asked now."""
+    found = get(connection, identifier)
+    body = {"approval": found.id.hex, "code": found.code, "kind": found.kind, "text": found.text,
+            "request": found.request_hash}  # fmt: skip
+    journal.append(connection, found.principal, [Event("approval.requested", body)], under=under, turn=found.turn)
+    return found
 
 
 def decide(

@@ -27,6 +27,11 @@ def question(about: str, choices: Sequence[_Choice], code: str) -> str:
     return f"**May I {about}?**\n\n" + "\n".join(lines)
 
 
+def replaced(about: str) -> str:
+    """What a question says once something else is asked instead."""
+    return f"May I {about}?\n\n✏️ This was changed; the newer question counts."
+
+
 def decided(about: str, verdict: str, done: str, by: str, at: int) -> str:
     """What a question says once it is decided."""
     time = f"{datetime.fromtimestamp(at / 1e6, UTC):%Y-%m-%d %H:%M} UTC"

@@ -178,6 +178,26 @@ def test_by_mail_only_the_code_of_its_own_mail_counts(database: Database) -> Non
     assert decide(database, found.mail_code.lower(), Person(owner), needs_token=True).outcome == "decided"
 
 
+def test_what_was_changed_is_asked_anew_and_bound_anew(database: Database) -> None:
+    owner = person(database)
+    was = ask(database, owner)
+    other = {**REQUEST, "port": 80}
+    now = database.write_now(lambda c: approvals.amend(c, was.id, request=other, text="reach it without TLS"))
+    assert now is not None
+    assert now.code != was.code
+    old, edit, new = queued(database)
+    assert (edit["edits"], "newer question" in edit["text"]) == (was.question.hex, True)
+    assert f"/approve {now.code}" in new["text"]
+    assert old["text"] != new["text"]
+    assert decide(database, was.code, Person(owner)).outcome == "unknown"
+    assert decide(database, now.code, Person(owner)).outcome == "decided"
+    assert not consume(database, was)
+    assert consume(database, now, other)
+    late = database.write_now(lambda c: approvals.amend(c, was.id, request=REQUEST, text="again"))
+    assert late is None
+    assert len(queued(database)) == 4
+
+
 @pytest.mark.parametrize("when", ["before it is swept", "after it is swept"])
 def test_what_nobody_answers_expires(database: Database, when: str) -> None:
     owner = person(database)

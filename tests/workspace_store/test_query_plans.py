@@ -12,7 +12,7 @@ from sqlalchemy import Connection, event
 from identity import linking, merging, pairing, reach, rooms, users
 from identity.access import Access, admit
 from identity.users import Claim, User
-from workspace_store import inbox, journal, memory, outbox, principal
+from workspace_store import approvals, changes, inbox, journal, memory, outbox, principal
 from workspace_store.database import Database, create_engine
 from workspace_store.journal import Event
 from workspace_store.outbox import Address
@@ -58,7 +58,17 @@ def serving(connection: Connection) -> None:
     row = inbox.next_open(connection, user.id)
     assert row is not None
     turn = uuid4()
+    inbox.settling(connection, user.id, user.id, row.strand)
+    inbox.settled_at(connection, user.id)
+    inbox.burst_of(connection, row.id)
     inbox.start(connection, row.id, turn, alone=False)
+    changes.record(connection, "k", user.id, row.id, "edited", tell=("a", "b"))
+    assert [found.after for found in changes.untold(connection, user.id)] == ["b"]
+    changes.is_known(connection, "k")
+    changes.told(connection, ["k"])
+    approvals.any_due(connection)
+    approvals.expire_due(connection)
+    approvals.waiting(connection, user.id)
     inbox.waiting_like(connection, row)
     inbox.taken_by(connection, turn)
     inbox.newest(connection, user.id)
@@ -80,6 +90,8 @@ def delivering(connection: Connection) -> None:
     outbox.renew(connection, "me")
     outbox.sent(connection, reply.id, "me", "1")
     outbox.answers(connection, uuid4())
+    outbox.sent_as(connection, HERE.channel, HERE.account, HERE.conversation, "1")
+    approvals.of_question(connection, reply.id)
     outbox.counts(connection)
     outbox.withdraw(connection, user.id)
     outbox.discard(connection, "k")
