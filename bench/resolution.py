@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 import time
 from functools import partial
-from uuid import uuid4
 
 from sqlalchemy import Connection
 
@@ -27,12 +26,10 @@ def measure(count: int = 500) -> list[Row]:
         for start in range(0, USERS, 1000):
             database.write_now(partial(_fill, start=start))
         access = Access("open", [])
-        known, fresh, pages = [], [], []
+        known, pages = [], []
         for number in range(count):
             claim = _claim((number * 7919) % USERS)
             known.append(_timed(database, lambda connection, claim=claim: admit(connection, claim, access)))
-            stranger = Claim("telegram", "7", uuid4().hex, "", "platform")
-            fresh.append(_timed(database, lambda connection, claim=stranger: admit(connection, claim, access)))
         last = None
         while page := database.read_now(lambda connection, last=last: users.page(connection, last, 100)):
             last = page[-1]
@@ -40,7 +37,6 @@ def measure(count: int = 500) -> list[Row]:
         database.close()
     return [
         Row("10,000 users: resolve a known sender", known, 2, "ms"),
-        Row("10,000 users: resolve and create a new one", fresh, 5, "ms"),
         Row("10,000 users: a page of 100", pages, 20, "ms"),
     ]
 
