@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from uuid import UUID
+
+from workspace_store.blobs import BlobCorrupt, BlobMissing, Blobs
+from workspace_store.outbox import Reply
 
 
 @dataclass(frozen=True)
@@ -29,3 +34,46 @@ class NotYet(Exception):
 
 Fetch = Callable[[str, str, int], Awaitable[Fetched]]
 """(account, the platform's id of a file, most bytes) → the file. Raises NoFile, NotYet."""
+
+
+@dataclass(frozen=True)
+class OutgoingFile:
+    """A file of a reply. ``show``: a picture to be looked at, rather than a file to be kept."""
+
+    name: str
+    content_type: str
+    size: int
+    blob: str
+    show: bool = False
+
+
+def files_of(reply: Reply) -> tuple[OutgoingFile, ...]:
+    """The files that go out with a reply, in order."""
+    given = reply.content.get("files") or ()
+    return tuple(
+        OutgoingFile(
+            str(file["name"]), str(file["content_type"]), int(file["size"]), str(file["blob"]), bool(file.get("show"))
+        )
+        for file in given
+    )
+
+
+Read = Callable[[UUID, OutgoingFile], Awaitable[bytes]]
+"""(principal, file) → its bytes as they were frozen. Raises NoFile."""
+
+
+def reader(blobs: Blobs) -> Read:
+    """Reads the files of replies from where they are kept."""
+
+    async def read(principal: UUID, file: OutgoingFile) -> bytes:
+        try:
+            return await asyncio.to_thread(blobs.get, principal, file.blob)
+        except (BlobMissing, BlobCorrupt) as error:
+            raise NoFile(str(error)) from error
+
+    return read
+
+
+async def nothing_kept(principal: UUID, file: OutgoingFile) -> bytes:
+    """For a channel that keeps no files."""
+    raise NoFile("no files are kept here")

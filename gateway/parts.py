@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from gateway.channel import Outcome, Refused, Retry, Sent, Uncertain
 from gateway.progress import Progress
-from gateway.rendering.chunks import Chunk
 from workspace_store.database import DatabaseUnavailable
 from workspace_store.outbox import Reply
 
@@ -38,13 +37,13 @@ async def cannot_look(part: int) -> Found:
 
 async def send_parts(
     reply: Reply,
-    chunks: Sequence[Chunk],
+    chunks: Sequence[object],
     progress: Progress,
     post: Post,
     find: Find = cannot_look,
     clock: Callable[[], float] = time.monotonic,
 ) -> Outcome:
-    """Send what of a reply has not gone out yet."""
+    """Send what of a reply has not gone out yet. ``chunks``: its messages, whatever the channel makes of each."""
     sent = await progress.sent(reply.id)
     began, ends = len(sent), clock() + SEND_SECONDS
     unsure, repeated = reply.was_sending, False

@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute
 from gateway.changes import Changed
 from gateway.channel import Channel
 from gateway.conversations import StoredConversations
-from gateway.files import Fetched
+from gateway.files import Fetched, reader
 from gateway.progress import OutboxProgress
 from gateway.reading import OneReader
 from gateway.settings import SlackSettings, TelegramSettings
@@ -95,7 +95,8 @@ def configured(
             slack.bot_token, slack.app_token, slack.signing_secret, slack.api_url, settings.trusted_teams
         )
         aside = KeepAside(blobs, "slack")
-        found.append(SlackChannel(config, accept, progress, answered_in(database), changed, aside))
+        thread = answered_in(database)
+        found.append(SlackChannel(config, accept, progress, thread, changed, aside, reader(blobs)))
     if settings.telegram.token:
         from gateway.telegram.channel import TelegramChannel
         from gateway.telegram.config import TelegramConfig
@@ -104,5 +105,6 @@ def configured(
         telegram = TelegramConfig(bot.token, bot.api_url, bot.webhook_url, bot.webhook_secret, bot.business)
         aside, stored = KeepAside(blobs, "telegram"), StoredConversations(database, "telegram")
         reading = OneReader(database, lives, claimer)
-        found.append(TelegramChannel(telegram, accept, progress, changed, aside, stored, reading, doors))
+        files = reader(blobs)
+        found.append(TelegramChannel(telegram, accept, progress, changed, aside, stored, reading, doors, files))
     return found

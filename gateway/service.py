@@ -29,7 +29,7 @@ from gateway.email.senders import senders
 from gateway.email.sent_mail import SentMail
 from gateway.email.smtp_server import EmailServer
 from gateway.fetching import Fetching
-from gateway.files import Fetch
+from gateway.files import Fetch, Read, reader
 from gateway.health import Health
 from gateway.local.app import Local
 from gateway.local.channel import LocalChannel
@@ -117,7 +117,7 @@ async def serve(
     blobs = DirectoryBlobs(home / "blobs")
     doors = Doors(email=email.address)
     inbox = Inbox(database, access, ring, hooks, limits, blobs, files.limits, doors, settling)
-    mail = _email(email, inbox, home)
+    mail = _email(email, inbox, home, reader(blobs))
     channels[mail.name] = mail
     mail_server = EmailServer(email, mail.received, token=token)
     if smtp is not None:
@@ -175,7 +175,7 @@ async def serve(
     await asyncio.to_thread(database.close)
 
 
-def _email(config: EmailConfig, inbox: Inbox, home: Path) -> EmailChannel:
+def _email(config: EmailConfig, inbox: Inbox, home: Path, files: Read) -> EmailChannel:
     carrier = SmtpRelay(config.relay) if config.relay else Maildir(home / "outgoing-mail")
     sign: Callable[[bytes], bytes] = bytes
     if config.dkim_key:
@@ -191,6 +191,7 @@ def _email(config: EmailConfig, inbox: Inbox, home: Path) -> EmailChannel:
         repeats=bool(config.relay),
         sent=SentMail(inbox.database, config.address),
         sign=sign,
+        files=files,
     )
 
 

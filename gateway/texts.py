@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import re
 
+from agent.texts import code
 from router.texts import file_too_large, files_too_large
 
-__all__ = ["FETCH_TAKES_TOO_LONG", "WORKING", "duration", "file_too_large", "files_too_large", "growing", "running"]
+__all__ = [
+    "FETCH_TAKES_TOO_LONG",
+    "WORKING",
+    "duration",
+    "file_not_sent",
+    "file_too_large",
+    "files_too_large",
+    "growing",
+    "running",
+]
 
 FETCH_TAKES_TOO_LONG = "its download took too long"
 WORKING = "⏳ …"
@@ -14,6 +24,10 @@ TAIL_LINES = 8
 TAIL_CHARACTERS = 600
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])")
 """What a program says to a terminal and not to a reader: colours, titles, cursor moves."""
+
+
+def file_not_sent(name: str, reason: str) -> str:
+    return f"I could not send {code(name)} here: {reason}. It is still in your workspace."
 
 
 def running(what: str, seconds: float, output: str) -> str:

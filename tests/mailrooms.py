@@ -24,6 +24,7 @@ from identity.access import Access
 from nightporter.testing.dns import DnsServer
 from nightporter.testing.mail import MailDomain
 from router.inbox import Inbox
+from workspace_store.blobs import DirectoryBlobs
 from workspace_store.database import Database
 
 OWN = "porter@agent.example"
@@ -86,7 +87,9 @@ async def mailroom(
 ) -> AsyncIterator[Mailroom]:
     with DnsServer() as dns:
         config = replace(EmailConfig(port=0, address=OWN, dns_server=("127.0.0.1", dns.port)), **settings)
-        inbox = Inbox(database, Access(policy, []), lambda accepted: None)  # type: ignore[arg-type]
+        inbox = Inbox(
+            database, Access(policy, []), lambda accepted: None, blobs=DirectoryBlobs(outgoing.parent / "blobs")
+        )  # type: ignore[arg-type]
         proof = senders(config)
         sent = SentMail(database, OWN)
         channel = EmailChannel(

@@ -7,7 +7,7 @@ ourselves are acknowledged and dropped.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from hashlib import sha256
@@ -16,9 +16,10 @@ from typing import Any, Protocol
 import structlog
 
 from gateway.channel import Outcome, Refused, Sent
+from gateway.email import parsed as parsed_mail
 from gateway.email import texts
 from gateway.email.addresses import plus_part
-from gateway.email.compose import ComposedMail, Thread, UnusableAddress, compose
+from gateway.email.compose import ComposedMail, File, Thread, UnusableAddress, compose
 from gateway.email.config import EmailConfig
 from gateway.email.parse import parse
 from gateway.email.parsed import ParsedMail
@@ -29,18 +30,21 @@ from gateway.email.senders import Sender, Senders, TryAgain, Unproven
 from gateway.email.sent_mail import SentMail, Strand
 from gateway.email.smtp_server import Accepted, ReceivedMail, TryLater, Verdict
 from gateway.email.smtp_server import Refused as RefusedMail
+from gateway.files import NoFile, Read, files_of, nothing_kept
+from gateway.texts import file_not_sent
 from identity import codes
 from identity.access import OWNER, email_key
 from identity.users import Claim
 from router import inbox
-from router.envelope import Envelope, clean
+from router.envelope import Attachment, Envelope, clean
+from workspace_store.blobs import blob_name
 from workspace_store.database import DatabaseUnavailable
 from workspace_store.outbox import Reply
 
 log = structlog.get_logger()
 
 NAME = "email"
-AcceptEnvelope = Callable[[Envelope], Awaitable[inbox.Accepted | None]]
+AcceptEnvelope = Callable[[Envelope, Mapping[str, bytes]], Awaitable[inbox.Accepted | None]]
 
 
 class Carrier(Protocol):
@@ -62,6 +66,7 @@ class EmailChannel:
     sent: SentMail
     sign: Callable[[bytes], bytes] = bytes
     """Puts a signature on a mail that goes out; by default there is none."""
+    files: Read = nothing_kept
     name: str = NAME
 
     async def received(self, mail: ReceivedMail) -> Verdict:
@@ -79,8 +84,9 @@ class EmailChannel:
             log.warning("a sender cannot be checked now", reason=str(error), message_id=parsed.message_id)
             return TryLater(texts.PROOF_LATER.format(reason=error), texts.NOT_PROVEN_YET)
         try:
-            await self.accept(await self._envelope(mail, parsed, sender))
-        except DatabaseUnavailable:
+            await self.accept(await self._envelope(mail, parsed, sender), _contents(mail, parsed))
+        except (DatabaseUnavailable, OSError) as error:
+            log.warning("a mail could not be recorded; it has to come again", reason=str(error))
             return TryLater()
         return Accepted()
 
@@ -129,6 +135,11 @@ class EmailChannel:
             context=clean(parsed.context),
             sent_at=int(parsed.date.timestamp() * 1e6) if parsed.date else None,
             reply=reply,
+            attachments=tuple(
+                Attachment(file.name, file.content_type, len(file.content), blob_name(file.content))
+                for file in _attached(parsed)
+            ),
+            raw=blob_name(mail.raw),
         )
 
     def _linking(self, mail: ReceivedMail, parsed: ParsedMail) -> str:
@@ -145,18 +156,34 @@ class EmailChannel:
             # A mail that went out stays as it is.
             return Sent(None)
         data = reply.content.get("reply") or {}
+        files, notes = await self._files_of(reply)
         try:
-            mail = await asyncio.to_thread(self._compose, reply, data)
+            mail = await asyncio.to_thread(self._compose, reply, data, files, notes)
+            outcome = await self.carrier.deliver(mail)
+            if isinstance(outcome, Refused) and files:
+                # Too large, or of a kind that is not let through: the words arrive, and say so.
+                notes += [file_not_sent(file.name, outcome.reason) for file in files]
+                mail = await asyncio.to_thread(self._compose, reply, data, [], notes)
+                outcome = await self.carrier.deliver(mail)
         except UnusableAddress as error:
             return Refused(str(error))
-        outcome = await self.carrier.deliver(mail)
         if isinstance(outcome, Sent):
             # A new try carries the same Message-ID, by which receivers recognise the repetition.
             return Sent(mail.message_id, repeated=reply.was_sending and self.repeats)
         return outcome
 
-    def _compose(self, reply: Reply, data: dict[str, Any]) -> ComposedMail:
-        parts = render(reply.content["text"])
+    async def _files_of(self, reply: Reply) -> tuple[list[File], list[str]]:
+        """The files of a reply, and words about those that are not there any more."""
+        found, notes = [], []
+        for file in files_of(reply):
+            try:
+                found.append(File(file.name, file.content_type, await self.files(reply.principal, file)))
+            except NoFile as error:
+                notes.append(file_not_sent(file.name, str(error)))
+        return found, notes
+
+    def _compose(self, reply: Reply, data: dict[str, Any], files: Sequence[File], notes: Sequence[str]) -> ComposedMail:
+        parts = render("\n\n".join([reply.content["text"], *notes]))
         # Without a mail that is answered it begins a thread of its own.
         subject = data.get("subject") or reply.content.get("subject") or texts.NEW_THREAD
         given = (data.get("message_id"), data.get("in_reply_to"), tuple(data.get("references") or ()))
@@ -172,9 +199,20 @@ class EmailChannel:
             text=parts.text,
             html=parts.html,
             now=self.now(),
+            files=files,
             plus_address=self.config.plus_addresses,
         )
         return replace(mail, data=self.sign(mail.data))
+
+
+def _attached(parsed: ParsedMail) -> list[parsed_mail.Attachment]:
+    """What a person attached, or put into the text as a picture."""
+    return [file for file in parsed.attachments if not file.incidental]
+
+
+def _contents(mail: ReceivedMail, parsed: ParsedMail) -> dict[str, bytes]:
+    """The bytes to be kept: the files, and the mail as it came."""
+    return {blob_name(content): content for content in (mail.raw, *(file.content for file in _attached(parsed)))}
 
 
 def _thread(parsed: ParsedMail, strand: Strand | None) -> Thread:

@@ -15,7 +15,7 @@ from starlette.routing import Route
 from gateway.changes import Changed, drop
 from gateway.channel import Outcome, Refused, Retry, Sent
 from gateway.drafts import NotNow, NotShown, Showing, Shown
-from gateway.files import Fetched, NoFile, NotYet
+from gateway.files import Fetched, NoFile, NotYet, Read, nothing_kept
 from gateway.progress import Progress
 from gateway.slack import answers, app, downloads, outcomes, texts
 from gateway.slack.config import SlackConfig
@@ -26,6 +26,7 @@ from gateway.slack.intake import NAME, Accept, Intake, TakesPart
 from gateway.slack.people import People
 from gateway.slack.send import Sender
 from gateway.slack.target import Target
+from gateway.slack.uploads import Uploads
 from workspace_store.outbox import Reply
 
 log = structlog.get_logger()
@@ -52,6 +53,7 @@ class SlackChannel:
         takes_part: TakesPart,
         changed: Changed = drop,
         quarantine: app.Quarantine = log_only,
+        files: Read = nothing_kept,
     ) -> None:
         self._config = config
         self._accept = accept
@@ -59,7 +61,7 @@ class SlackChannel:
         self._changed = changed
         self._quarantine = quarantine
         self._drafts = Drafts()
-        self._sender = Sender(progress, self._drafts)
+        self._progress, self._files = progress, files
         self._direct = Direct()
         self._working: list[asyncio.Task[None]] = []
         self._socket: app.Socket | None = None
@@ -69,6 +71,8 @@ class SlackChannel:
         timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
         self._session = aiohttp.ClientSession(timeout=timeout)
         self._installations = Installations(self._config, self._session)
+        uploads = Uploads(self._session, self._config.api_url)
+        self._sender = Sender(self._progress, self._drafts, uploads, self._files)
         self._intake = Intake(
             self._installations, self._accept, self._takes_part, self._changed, People(self._config.trusted_teams)
         )

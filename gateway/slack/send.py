@@ -14,6 +14,7 @@ import structlog
 from slack_sdk.errors import SlackApiError
 
 from gateway.channel import Outcome, Refused, Retry, Sent, Uncertain
+from gateway.files import NoFile, Read, files_of
 from gateway.parts import Found, send_parts
 from gateway.progress import Progress
 from gateway.rendering.chunks import Chunk, rendered
@@ -22,6 +23,8 @@ from gateway.slack.drafts import Drafts
 from gateway.slack.history import DRAFT, REPLY, TooMuchHistory, look_back, metadata
 from gateway.slack.render import MAX_CHARACTERS, render
 from gateway.slack.target import Target
+from gateway.slack.uploads import NOT_UPLOADED, Uploads
+from gateway.texts import file_not_sent
 from workspace_store.drafts import draft_of
 from workspace_store.outbox import Reply
 
@@ -38,6 +41,8 @@ class Sender:
 
     progress: Progress
     drafts: Drafts
+    uploads: Uploads
+    files: Read
 
     async def send(self, reply: Reply, target: Target) -> Outcome:
         """Send what of a reply has not gone out yet."""
@@ -50,7 +55,12 @@ class Sender:
         if isinstance(draft, Uncertain):
             return draft
 
+        files = files_of(reply)
+        parts = [*chunks, *(step for file in files for step in (file, file))]
+
         async def post(part: int) -> str | Retry | Refused | Uncertain:
+            if part >= len(chunks):
+                return await self._post_file(reply, part, part - len(chunks), target)
             message = _message(reply, part, chunks[part], target, buttons if part == len(chunks) - 1 else [])
             if part == 0 and draft:
                 ended = await self._end(reply, draft, message, target)
@@ -59,12 +69,45 @@ class Sender:
             return await _post(message, chunks[part], target)
 
         async def find(part: int) -> Found | Uncertain:
+            if part >= len(chunks):
+                return await self._find_file(reply, part, part - len(chunks), target)
             return await _find(reply, part, target)
 
-        outcome = await send_parts(reply, chunks, self.progress, post, find)
+        outcome = await send_parts(reply, parts, self.progress, post, find)
         if draft and not chunks and isinstance(outcome, Sent):
             await self._withdraw(reply, draft, target)
         return outcome
+
+    async def _post_file(self, reply: Reply, part: int, step: int, target: Target) -> str | Retry | Refused | Uncertain:
+        """Upload a file (its even steps) or share it (its odd ones); words go out in the place of one that cannot."""
+        file = files_of(reply)[step // 2]
+        if step % 2:
+            before = (await self.progress.sent(reply.id))[part - 1]
+            if before.startswith(NOT_UPLOADED):
+                return before
+            outcome = await self.uploads.share(before, file, target)
+        else:
+            try:
+                outcome = await self.uploads.upload(file, await self.files(reply.principal, file), target)
+            except NoFile as error:
+                outcome = Refused(str(error))
+        if not isinstance(outcome, Refused):
+            return outcome
+        (chunk, *_) = render(file_not_sent(file.name, outcome.reason))
+        said = await _post(_message(reply, part, chunk, target, []), chunk, target)
+        return f"{NOT_UPLOADED}{said}" if isinstance(said, str) else said
+
+    async def _find_file(self, reply: Reply, part: int, step: int, target: Target) -> Found | Uncertain:
+        """Whether a file was shared, or words in its place; an upload alone nobody has seen."""
+        words = await _find(reply, part, target)
+        if isinstance(words, Uncertain):
+            return words
+        if words.external_id:
+            return Found(f"{NOT_UPLOADED}{words.external_id}")
+        if not step % 2:
+            return Found()
+        before = (await self.progress.sent(reply.id))[part - 1]
+        return Found(before) if before.startswith(NOT_UPLOADED) else await self.uploads.shared(before, target)
 
     async def edit(self, reply: Reply, target: Target) -> Outcome:
         """Put a reply in the place of an earlier message, without buttons. Doing it twice changes nothing."""

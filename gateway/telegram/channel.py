@@ -17,7 +17,7 @@ from gateway.changes import Changed, drop
 from gateway.channel import Outcome, Sent
 from gateway.conversations import Conversations, Unchanged
 from gateway.drafts import Showing, Shown
-from gateway.files import Fetched, NoFile
+from gateway.files import Fetched, NoFile, Read, nothing_kept
 from gateway.progress import Progress
 from gateway.reading import Alone, Reading
 from gateway.telegram import menu, outcomes, polling, texts, webhook
@@ -63,6 +63,7 @@ class TelegramChannel:
         conversations: Conversations | None = None,
         reading: Reading | None = None,
         doors: Doors | None = None,
+        files: Read = nothing_kept,
     ) -> None:
         self._config = config
         self._doors = doors or Doors()
@@ -81,7 +82,7 @@ class TelegramChannel:
             get_updates_request=self._polling_request,
         )
         self._drafts = Drafts(self._bot)
-        self._sender = Sender(self._bot, progress, self._conversations)
+        self._sender = Sender(self._bot, progress, self._conversations, files)
         self._typing = Typing(self._bot)
         self._intake: Intake | None = None
         self._polling: polling.Polling | None = None

@@ -14,12 +14,14 @@ from telegram.error import BadRequest, ChatMigrated, TelegramError
 
 from gateway.channel import Outcome, Refused, Retry, Sent, Uncertain
 from gateway.conversations import Conversations
+from gateway.files import NoFile, OutgoingFile, Read, files_of
 from gateway.parts import Found, send_parts
 from gateway.progress import Progress
 from gateway.rendering.chunks import Chunk, rendered
-from gateway.telegram import outcomes, texts
+from gateway.telegram import outcomes, texts, uploads
 from gateway.telegram.entities import utf16_length
 from gateway.telegram.render import plain_chunks, render
+from gateway.texts import file_not_sent
 from workspace_store.drafts import draft_of
 from workspace_store.outbox import Reply
 
@@ -38,13 +40,19 @@ class Sender:
     bot: Bot
     progress: Progress
     conversations: Conversations
+    files: Read
 
     async def send(self, reply: Reply) -> Outcome:
         """Send what of a reply has not gone out yet."""
         chunks = await rendered(render, str(reply.content.get("text") or ""))
         draft = draft_of(reply.content)
 
+        files = files_of(reply)
+
         async def post(part: int) -> str | Retry | Refused | Uncertain:
+            if part >= len(chunks):
+                message = self._message(reply, first=part == 0, last=False)
+                return await self._post_file(reply, message, files[part - len(chunks)])
             message = self._message(reply, first=part == 0, last=part == len(chunks) - 1)
             if part == 0 and draft:
                 ended = await self._end(message, int(draft), chunks[part])
@@ -56,7 +64,7 @@ class Sender:
             # A draft may be given its final words any number of times.
             return Found() if part == 0 and draft else Found(unsure=True)
 
-        outcome = await send_parts(reply, chunks, self.progress, post, find)
+        outcome = await send_parts(reply, [*chunks, *files], self.progress, post, find)
         if draft and not chunks and isinstance(outcome, Sent):
             await self._withdraw(int(reply.conversation), int(draft))
         return outcome
@@ -151,6 +159,23 @@ class Sender:
             else:
                 return str(posted.message_id)
         return Refused(texts.refused("the message in every form"))
+
+    async def _post_file(
+        self, reply: Reply, message: dict[str, Any], file: OutgoingFile
+    ) -> str | Retry | Refused | Uncertain:
+        """Send a file; words go out in the place of one that cannot be sent."""
+        try:
+            content = await self.files(reply.principal, file)
+            said = await uploads.post(self.bot, message, file, content)
+        except NoFile as error:
+            said = Refused(str(error))
+        except ChatMigrated as error:
+            await self.conversations.moved(reply.account, reply.conversation, str(error.new_chat_id))
+            return await self._post_file(reply, {**message, "chat_id": error.new_chat_id}, file)
+        if not isinstance(said, Refused):
+            return said
+        (chunk, *_) = render(file_not_sent(file.name, said.reason))
+        return await self._post(reply, message, chunk)
 
     async def _post_in_pieces(
         self, reply: Reply, message: dict[str, Any], chunk: Chunk

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 TOO_BIG = "it is larger than the 20 MB that Telegram lets a bot download; send it in another way, or in parts"
+TOO_BIG_TO_SEND = "it is larger than the 50 MB that Telegram lets a bot send"
+EMPTY_FILE = "it is empty, and Telegram takes no empty files"
 STORY = "(a story, which bots cannot see)"
 
 

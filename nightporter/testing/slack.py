@@ -58,6 +58,7 @@ class SlackServer(PlatformServer):
             web.get("/socket", self._socket),
             web.post("/response/{id}", self._response_url),
             web.get("/files/{id}", self._file),
+            web.post("/upload/{id}", self._upload),
         ]
 
     # The Web API
@@ -181,6 +182,44 @@ class SlackServer(PlatformServer):
     def _files_info(self, said: dict[str, Any]) -> dict[str, Any]:
         found = self.files.get(str(said["file"]))
         return {"ok": True, "file": found[0]} if found else {"ok": False, "error": "file_not_found"}
+
+    def _files_getUploadURLExternal(self, said: dict[str, Any]) -> dict[str, Any]:
+        if int(said["length"]) <= 0:
+            return {"ok": False, "error": "invalid_arguments"}
+        identifier = f"FUP{next(self._numbers)}"
+        self.add_file(identifier, str(said["filename"]), "application/octet-stream", b"")
+        return {"ok": True, "file_id": identifier, "upload_url": f"{self.origin}/upload/{identifier}"}
+
+    async def _upload(self, request: web.Request) -> web.StreamResponse:
+        identifier, content = request.match_info["id"], await request.read()
+        if request.headers.get("Authorization"):
+            return web.Response(status=400, text="the address alone is the permission")
+        self.files[identifier] = ({**self.files[identifier][0], "size": len(content)}, content)
+        return web.Response(text=f"OK - {len(content)}")
+
+    def _files_completeUploadExternal(self, said: dict[str, Any]) -> dict[str, Any]:
+        given = json.loads(said["files"]) if isinstance(said["files"], str) else said["files"]
+        channel = str(said["channel_id"])
+        for item in given:
+            info, _ = self.files[item["id"]]
+            if info.get("shares"):
+                return {"ok": False, "error": "file_already_shared"}
+            thread = {"thread_ts": said["thread_ts"]} if said.get("thread_ts") else {}
+            message = {
+                "type": "message", "user": self.bot_user, "bot_id": self.bot_id, "ts": self.next_ts(), "text": "",
+                "files": [{"id": item["id"], "name": info["name"], "title": item.get("title")}], **thread,
+            }  # fmt: skip
+            self.messages.setdefault(channel, []).append(message)
+            info["shares"] = {"private": {channel: [{"ts": message["ts"], **thread}]}}
+        return {"ok": True, "files": given}
+
+    def shared(self, channel: str) -> list[tuple[str, bytes, str]]:
+        """(name, content, thread) of each file that the bot shared in a conversation."""
+        return [
+            (file["name"], self.files[file["id"]][1], str(message.get("thread_ts") or ""))
+            for message in self.messages.get(channel, [])
+            for file in message.get("files", [])
+        ]
 
     def _apps_connections_open(self, said: dict[str, Any]) -> dict[str, Any]:
         return {"ok": True, "url": f"{self.origin.replace('http', 'ws', 1)}/socket"}

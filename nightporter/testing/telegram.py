@@ -177,6 +177,32 @@ class TelegramServer(PlatformServer):
         asked = (int(said["chat_id"]), int(said["message_id"]))
         return next((item for item in self.messages if (item["chat"]["id"], item["message_id"]) == asked), None)
 
+    def _sendDocument(self, said: dict[str, Any]) -> Any:
+        return self._send_file(said, "document", 50_000_000)
+
+    def _sendPhoto(self, said: dict[str, Any]) -> Any:
+        return self._send_file(said, "photo", 10_000_000)
+
+    def _send_file(self, said: dict[str, Any], kind: str, most: int) -> Any:
+        upload = said.pop(kind)
+        content = upload.file.read()
+        if not content:
+            return _error(400, "Bad Request: file must be non-empty")
+        if len(content) > most:
+            return _error(413, "Request Entity Too Large")
+        message = {
+            "message_id": next(self._message_ids),
+            "date": int(time.time()),
+            "chat": {"id": int(said["chat_id"]), "type": "private"},
+            "from": BOT,
+        }
+        self.messages.append({**message, "text": "", "sent": said, kind: (upload.filename, content)})
+        return message
+
+    def sent_files(self, kind: str = "document") -> list[tuple[str, bytes]]:
+        """(name, content) of each file that the bot sent."""
+        return [message[kind] for message in self.messages if kind in message]
+
     def _sendChatAction(self, said: dict[str, Any]) -> Any:
         return True
 

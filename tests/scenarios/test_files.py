@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import email.policy
+import smtplib
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -13,6 +17,8 @@ from nightporter.testing import House
 from nightporter.testing.slack import SlackServer
 from nightporter.testing.telegram import TOKEN, TelegramServer
 from nightporter.testing.web import Fault, until
+from tests.scenarios import post
+from workspace_store.blobs import DirectoryBlobs
 
 MakeHouse = Callable[..., House]
 SECRET = "a-signing-secret"
@@ -122,3 +128,74 @@ def test_a_kill_in_the_middle_loses_and_doubles_no_file(make_house: MakeHouse, v
     with house.client() as client:
         assert client.get(reply["files"][0]["url"]).content == CONTENT
     assert house.run("journal", "verify").returncode == 0
+
+
+def uploaded(server: SlackServer) -> list[tuple[str, bytes, str]]:
+    return server.shared("C1")
+
+
+async def test_a_file_goes_out_on_slack_in_its_thread_and_once(make_house: MakeHouse, slack: SlackServer) -> None:
+    house = await on_slack(make_house, slack)
+    slack.add_file("F1", "data.bin", "application/octet-stream", CONTENT)
+    url = f"http://{house.addresses['http']}/slack/events"
+    shared = [{"id": "F1", "name": "data.bin", "mimetype": "application/octet-stream", "size": len(CONTENT)}]
+    first = slack.message("<@UAGENT> $ true", channel="C1", files=shared, subtype="file_share")
+    await slack.post(url, first, secret=SECRET)
+    await until(lambda: slack.messages.get("C1"), "the command's answer")
+    thread = str(first["event"]["ts"])
+    slack.fail("files.getUploadURLExternal", Fault("error"))
+    slack.fail("files.completeUploadExternal", Fault("lose_response"))
+    ask = slack.message("<@UAGENT> !send inbox/data.bin", channel="C1", thread_ts=thread)
+    await slack.post(url, ask, secret=SECRET)
+    await until(lambda: uploaded(slack), "the file", 60)
+    slack.fail("files.getUploadURLExternal", Fault("refuse", reason="missing_scope"))
+    await slack.post(
+        url, slack.message("<@UAGENT> !send inbox/data.bin", channel="C1", thread_ts=thread), secret=SECRET
+    )
+    said = lambda: [str(item["text"]) for item in slack.messages["C1"]]  # noqa: E731
+    await until(lambda: any("could not send" in text for text in said()), "words in its place", 60)
+    assert uploaded(slack) == [("data.bin", CONTENT, thread)], "shared once, though the answer to that was lost"
+    assert any("lacks a permission" in text for text in said())
+
+
+async def test_a_file_goes_out_on_telegram_as_it_was(make_house: MakeHouse, telegram: TelegramServer) -> None:
+    await on_telegram(make_house, telegram)
+    telegram.files["d1"] = CONTENT
+    telegram.say(telegram.message(caption="!send inbox/data.bin", document=document("data.bin")))
+    await until(telegram.sent_files, "the file", 60)
+    assert telegram.sent_files() == [("data.bin", CONTENT)]
+    telegram.fail("sendDocument", Fault("refuse", reason="Bad Request: file must be non-empty"))
+    telegram.say(telegram.message("!send inbox/data.bin"))
+    await until(lambda: any("could not send" in item["text"] for item in telegram.messages), "words in its place", 60)
+    telegram.fail("sendPhoto", Fault("refuse", reason="Bad Request: PHOTO_INVALID_DIMENSIONS"))
+    telegram.say(telegram.message("$ cp inbox/data.bin a.png"), telegram.message("!show a.png"))
+    await until(lambda: len(telegram.sent_files()) == 2, "a picture that is none, as a file", 60)
+    telegram.say(telegram.message("!show a.png"))
+    await until(lambda: telegram.sent_files("photo"), "a picture", 60)
+    assert telegram.sent_files("photo") == [("a.png", CONTENT)]
+
+
+def test_files_travel_by_mail_both_ways(house: House) -> None:
+    mail = post.write("!send inbox/data.bin")
+    mail.add_attachment(CONTENT, maintype="application", subtype="octet-stream", filename="../data.bin")
+    mail.add_attachment(b"x", maintype="text", subtype="plain", filename="r\u202etxt.exe")
+    raw = mail.as_bytes(policy=email.policy.SMTP)
+    post.send(house, raw)
+    reply = post.reply_to(house, mail)
+    (file,) = reply.iter_attachments()
+    assert (file.get_filename(), file.get_content()) == ("data.bin", CONTENT)
+    assert inbox(house) == {"data.bin": CONTENT, "rtxt.exe": b"x"}
+    (folder,) = [path for path in (house.home / "blobs").iterdir() if path.name != "quarantine"]
+    blobs = DirectoryBlobs(house.home / "blobs")
+    assert raw in [blobs.get(UUID(folder.name), blob) for blob in blobs.hashes(UUID(folder.name))], (
+        "the mail as it came"
+    )
+
+
+def test_mail_that_proves_nothing_leaves_no_file(house: House) -> None:
+    mail = post.write("hello")
+    mail.add_attachment(CONTENT, maintype="application", subtype="octet-stream", filename="data.bin")
+    with contextlib.suppress(smtplib.SMTPException):
+        post.send(house, mail, owner=False)
+    house.say("$ true")
+    assert not list((house.home / "blobs").glob("*/??/*"))
