@@ -6,7 +6,8 @@ thousand times.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -25,6 +26,8 @@ log = structlog.get_logger()
 KIND = "egress.host"
 MOST_OPEN = 5
 ASK_SECONDS = 86400.0
+ASK_AGAIN_SECONDS = 2.0
+MOST_KNOWN = 1000
 HOUR_SECONDS = 3600.0
 DENIED_SECONDS = 3600.0
 """How long a "no" holds before the same host may be asked about again."""
@@ -40,14 +43,24 @@ class Asker:
 
     database: Database
     resumes: bool = False
+    _asked: dict[tuple[UUID, str, int], tuple[float, str | None]] = field(default_factory=dict)
 
     async def __call__(self, tenancy: Tenancy, host: str, port: int) -> str | None:
         """The code of the question that is open for this host; None: nobody can be asked now."""
+        key, now = (tenancy.principal, host, port), time.monotonic()
+        known = self._asked.get(key)
+        if known is not None and now - known[0] < ASK_AGAIN_SECONDS:
+            # A program that goes on trying must not keep the database busy.
+            return known[1]
         try:
-            return await self.database.write(lambda connection: self._ask(connection, tenancy, host, port))
+            code = await self.database.write(lambda connection: self._ask(connection, tenancy, host, port))
         except (DatabaseUnavailable, StaleTenancy) as error:
             log.warning("could not ask for a host", host=host, reason=str(error))
             return None
+        if len(self._asked) >= MOST_KNOWN:
+            self._asked.clear()
+        self._asked[key] = (now, code)
+        return code
 
     def _ask(self, connection: Connection, tenancy: Tenancy, host: str, port: int) -> str | None:
         owner, request = tenancy.principal, {"host": host, "port": granted_port(port)}
