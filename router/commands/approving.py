@@ -22,7 +22,9 @@ def _deny(connection: Connection, asked: Asked) -> str | Said:
 
 
 def _answer(connection: Connection, asked: Asked, verdict: Verdict) -> str | Said:
-    code, choice, *_ = [*(word.strip("`.,") for word in asked.rest.split()), "", ""]
+    # What follows on other lines is a greeting or a signature.
+    line = asked.rest.partition("\n")[0]
+    code, choice, *_ = [*(word.strip("`.,") for word in line.split()), "", ""]
     if not code:
         return texts.WHICH_APPROVAL
     found = approvals.find(connection, code)
