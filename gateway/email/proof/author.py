@@ -92,7 +92,7 @@ def read_strictly(raw: bytes) -> StrictMail:
         position = end
     body = raw[position:]
     if body.count(b"\n") != body.count(b"\r\n"):
-        body = re.sub(rb"(?<!\r)\n", b"\r\n", body)
+        body = body.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
     read = StrictMail(tuple(Field(name, value) for name, value in fields), body)
     doubled = [name for name, count in Counter(field.key for field in read.fields).items() if count > 1]
     for name in doubled:

@@ -16,7 +16,7 @@ from gateway.email.headers import date, mailboxes, message_ids
 from gateway.email.proof import dkim_check, spf_check
 from gateway.email.proof.alignment import Alignment, aligned, alignment_of
 from gateway.email.proof.author import Author, StrictMail, ascii_domain, author_of, read_strictly
-from gateway.email.proof.dkim_check import Rejected, Signature
+from gateway.email.proof.dkim_check import BodyHashes, Rejected, Signature
 from gateway.email.proof.lookups import Lookups, Resolver, TooManyLookups
 from gateway.email.proof.results import Result, own_results
 from gateway.email.senders import TryAgain, Unproven
@@ -149,11 +149,12 @@ class Prover:
     def _signature(self, mail: StrictMail, alignment: Alignment, lookups: Lookups, at: datetime) -> Signature | None:
         """A signature of the author's domain that holds and is fresh. TryAgain only if no other one holds."""
         unsure: TryAgain | None = None
+        body = BodyHashes(mail.body)
         values = mail.values("dkim-signature")
         candidates = [i for i, value in enumerate(values) if alignment.for_dkim(dkim_check.domain_of(value))]
         for index in candidates[: dkim_check.MAX_SIGNATURES]:
             try:
-                found = dkim_check.verify(mail, index, lookups, int(at.timestamp()))
+                found = dkim_check.verify(mail, body, index, lookups, int(at.timestamp()))
             except TryAgain as error:
                 unsure = error
                 continue

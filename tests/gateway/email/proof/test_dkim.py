@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import random
+import resource
 
 import dkim
 import pytest
+from dkim.canonicalization import Relaxed, Simple
+from hypothesis import given
+from hypothesis import strategies as st
 from nacl.signing import SigningKey
 
+from gateway.email.proof.dkim_check import BodyHashes
 from gateway.email.senders import TryAgain, Unproven
 from nightporter.testing.dns import DnsServer
 from nightporter.testing.mail import MailDomain, letter
@@ -193,3 +199,19 @@ def test_a_body_of_blanks_costs_little(ann: MailDomain, judge: Judge) -> None:
     signed = ann.sign(raw)
     with pytest.raises(Unproven):
         judge(signed + b" " * 2_000_000 + b"x\r\n")
+
+
+@given(st.lists(st.sampled_from([b"a", b" ", b"\t", b"\r\n", b"\r", b"bc", b"\r\n\r\n", b" \r\n"]), max_size=30))
+def test_bodies_are_hashed_as_dkimpy_does(pieces: list[bytes]) -> None:
+    body = b"".join(pieces)
+    for relaxed, form in ((True, Relaxed), (False, Simple)):
+        assert BodyHashes(body).of(relaxed=relaxed) == hashlib.sha256(form.canonicalize_body(body)).digest()
+
+
+def test_megabytes_of_line_ends_cost_little(ann: MailDomain, judge: Judge) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    signed = ann.sign(letter("hello", to=OWN))
+    for body in (b"\n" * 20_000_000, b"a \t\r\n" * 4_000_000):
+        with pytest.raises(Unproven):
+            judge(signed + body + b"x")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000
