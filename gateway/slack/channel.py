@@ -15,7 +15,7 @@ from starlette.routing import Route
 from gateway.changes import Changed, drop
 from gateway.channel import Outcome, Refused, Retry, Sent
 from gateway.drafts import NotNow, NotShown, Showing, Shown
-from gateway.files import Fetched, NoFile, NotYet, Read, nothing_kept
+from gateway.files import Fetched, NoFile, NotYet, Read, files_of, nothing_kept
 from gateway.progress import Progress
 from gateway.slack import answers, app, downloads, outcomes, texts
 from gateway.slack.config import SlackConfig
@@ -127,7 +127,9 @@ class SlackChannel:
         if data.get("private"):
             url = str(data.get("response_url") or "")
             text = str(reply.content.get("text") or "")
-            if answers.is_slacks(url, self._config.api_url) and await answers.only_for_you(self._session, url, text):
+            # Such an answer carries no files; those, and their words with them, go to the direct conversation.
+            here = answers.is_slacks(url, self._config.api_url) and not files_of(reply)
+            if here and await answers.only_for_you(self._session, url, text):
                 return Sent(None, repeated=reply.was_sending)
             conversation, thread = str(data.get("user") or conversation), ""
         if is_person(conversation):

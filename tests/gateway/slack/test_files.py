@@ -69,3 +69,21 @@ async def test_what_may_pass_is_tried_again_and_what_will_not_is_not(at_work: Ho
         await at_work.channel.fetch("T1", "slack:F1", MOST)
     with pytest.raises(NoFile, match="does not exist"):
         await at_work.channel.fetch("T1", "slack:F404", MOST)
+
+
+async def test_a_private_answer_with_a_file_goes_to_the_direct_conversation(at_work: House, slack: SlackServer) -> None:
+    """An answer to a slash command that only its sender sees can carry no file."""
+
+    async def read(principal: object, file: object) -> bytes:
+        return b"content"
+
+    at_work.channel._sender.files = read
+    await slack.post(at_work.url, slack.command("$ true"))
+    (envelope,) = at_work.book.envelopes.values()
+    file = {"name": "a.txt", "content_type": "text/plain", "size": 7, "blob": "0" * 64}
+    reply = at_work.book.reply(envelope, "Here is a.txt.", files=[file])
+    await at_work.book.deliver(at_work.channel, reply)
+    assert at_work.book.settled()
+    assert slack.ephemeral == []
+    (conversation,) = slack.messages
+    assert slack.shared(conversation) == [("a.txt", b"content", "")]
