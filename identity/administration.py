@@ -117,8 +117,7 @@ def link(connection: Connection, user: User, name: str, actor: UUID | None) -> K
         parsed = ExternalIdentity.parse(name.strip().strip("`<>"))
     except ValueError as error:
         raise AdminRefused(str(error)) from error
-    if user.merged_into is not None:
-        raise AdminRefused(f"{user.id} is merged into {user.merged_into}; link it there")
+    _not_merged(user)
     there = users.identity_named(connection, str(parsed))
     if there is not None:
         raise AdminRefused(f"{there.name} is {there.user}'s; merge the two, or unlink it there first")
@@ -142,6 +141,7 @@ def unlink(connection: Connection, name: str, actor: UUID | None) -> tuple[User,
 
 
 def set_role(connection: Connection, user: User, role: str, actor: UUID | None) -> None:
+    _not_merged(user)
     if role not in ROLES:
         raise AdminRefused(f"{role} is no role; write admin or member")
     if user.role == "admin" and role != "admin":
@@ -151,6 +151,7 @@ def set_role(connection: Connection, user: User, role: str, actor: UUID | None) 
 
 def block(connection: Connection, user: User, actor: UUID | None) -> None:
     """Stop what runs for a user, end their sandbox, take back what was not sent, and answer nothing more."""
+    _not_merged(user)
     if user.id == actor:
         raise AdminRefused("you cannot block yourself")
     if user.role == "admin":
@@ -163,6 +164,7 @@ def block(connection: Connection, user: User, actor: UUID | None) -> None:
 
 
 def unblock(connection: Connection, user: User, actor: UUID | None) -> None:
+    _not_merged(user)
     connection.execute(update_of(user_account).where(user_account.c.id == user.id).values(blocked=False))
     for owner in principal.scope(connection, user.id):
         principal.reopen(connection, owner)
@@ -174,6 +176,11 @@ def waiting(connection: Connection, code: str) -> Waiting:
     if found is None:
         raise AdminRefused("no such code waits; it may have run out after an hour")
     return found
+
+
+def _not_merged(user: User) -> None:
+    if user.merged_into is not None:
+        raise AdminRefused(f"{user.id} is merged into {user.merged_into}; name that one, or unmerge them first")
 
 
 def _keep_one_admin(connection: Connection, user: User) -> None:

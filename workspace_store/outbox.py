@@ -407,7 +407,7 @@ def answers(connection: Connection, message: UUID) -> list[Said]:
     """The replies to one message, in order."""
     rows = connection.execute(
         select(outbox.c.content, outbox.c.queued_at, outbox.c.status, outbox.c.possibly_repeated)
-        .where(outbox.c.inbox == message, outbox.c.status != "draft")
+        .where(outbox.c.inbox == message, outbox.c.status.not_in(("draft", "withdrawn")))
         .order_by(outbox.c.number)
     )
     found = [(json.loads(row.content), row) for row in rows]

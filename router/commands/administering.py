@@ -53,13 +53,13 @@ def _approve(connection: Connection, asked: Asked, words: list[str]) -> Said:
     found = administration.waiting(connection, words[0])
     user = pairing.approve(connection, found, asked.user.id)
     strangers.welcome(connection, found, user)
-    return Said(texts.let_in(user), decided=True)
+    return Said(texts.let_in(user))
 
 
 def _refuse(connection: Connection, asked: Asked, words: list[str]) -> Said:
     found = administration.waiting(connection, words[0])
     pairing.refuse(connection, found, asked.user.id)
-    return Said(texts.turned_away(found), decided=True)
+    return Said(texts.turned_away(found))
 
 
 def _link(connection: Connection, asked: Asked, words: list[str]) -> str:

@@ -105,6 +105,15 @@ async def test_a_block_stops_what_runs_and_answers_nothing_more(town: Town) -> N
     assert await town.say(TELEGRAM, "/help") != ""
 
 
+@pytest.mark.parametrize("verb", ["block {0}", "unblock {0}", "role {0} admin", "link {0} email:x@example.org"])
+async def test_what_was_merged_is_named_by_the_one_it_was_merged_into(town: Town, verb: str) -> None:
+    other = await member(town)
+    ann = town.user(SLACK)
+    assert ann is not None
+    await town.say(SLACK, f"/admin merge {ann.id} {other}")
+    assert f"merged into {ann.id}" in await town.say(SLACK, f"/admin {verb.format(other)}")
+
+
 @pytest.mark.parametrize("command", ["/admin", "/admin help", "/admin nonsense", "/admin merge one", "/admin show"])
 async def test_what_is_not_understood_is_answered_with_what_there_is(town: Town, command: str) -> None:
     assert "/admin merge KEEP ABSORB" in await town.say(SLACK, command)
