@@ -31,6 +31,7 @@ log = structlog.get_logger()
 PATH = "/slack/events"
 MAX_BODY_BYTES = 4 << 20
 RETRY_SECONDS = 5.0
+LOOK_SECONDS = 10.0
 
 Handle = Callable[[Mapping[str, Any]], Awaitable[str]]
 Quarantine = Callable[[Mapping[str, Any], str], Awaitable[None]]
@@ -117,7 +118,21 @@ class Socket:
             await asyncio.sleep(RETRY_SECONDS)
         self._handler = AsyncSocketModeHandler(self._app, self._token, web_client=self._client, ping_interval=5)
         await self._handler.connect_async()  # type: ignore[no-untyped-call]
-        await asyncio.Event().wait()
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            self.wrong = await self._look(self._handler)
+
+    async def _look(self, handler: AsyncSocketModeHandler) -> str:
+        """Why it is not connected; the SDK's client goes on trying without a word."""
+        if await handler.client.is_connected():
+            return ""
+        try:
+            await self._client.apps_connections_open(app_token=self._token)
+        except SlackApiError as error:
+            return texts.bad_app_token(outcomes.error_code(error))
+        except outcomes.CONNECTION_ERRORS as error:
+            return texts.unreachable(str(error))
+        return texts.NOT_CONNECTED
 
     async def close(self) -> None:
         if self._handler is not None:

@@ -114,7 +114,10 @@ class SlackChannel:
             return Retry(texts.unreachable(str(error)))
         if installation.disabled:
             return Refused(installation.disabled)
-        return await self._answer(reply, installation)
+        outcome = await self._answer(reply, installation)
+        refused = isinstance(outcome, Retry) and outcome.seconds == outcomes.CREDENTIALS_RETRY_SECONDS
+        installation.trouble = outcome.reason if isinstance(outcome, Retry) and refused else ""
+        return outcome
 
     async def _answer(self, reply: Reply, installation: Installation) -> Outcome:
         data = reply.content.get("reply") or {}

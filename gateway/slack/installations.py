@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import dataclass, field
 
 import aiohttp
+import structlog
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
@@ -13,18 +15,23 @@ from gateway.slack import outcomes, texts
 from gateway.slack.config import SlackConfig
 from gateway.slack.parsed import Bot
 
+log = structlog.get_logger()
+
 REQUEST_SECONDS = 15
+AGAIN_SECONDS = 30.0
 
 
 @dataclass
 class Installation:
-    """``disabled``: why nothing is sent there any more; empty while all is well."""
+    """``disabled``: why nothing is sent there any more, ``trouble``: why it was not the last time; else empty."""
 
     team: str
     bot: Bot
     client: AsyncWebClient
     enterprise: str = ""
     disabled: str = ""
+    trouble: str = ""
+    looked_at: float = float("-inf")
 
 
 class UnknownWorkspace(Exception):
@@ -82,7 +89,18 @@ class Installations:
     def known(self, team: str | None) -> Installation | None:
         return self._found.get(team or "")
 
+    async def look_again(self, installation: Installation) -> None:
+        """Whether a workspace that was off is on again, now and then."""
+        now = asyncio.get_running_loop().time()
+        if now - installation.looked_at < AGAIN_SECONDS:
+            return
+        installation.looked_at = now
+        with contextlib.suppress(SlackApiError, *outcomes.CONNECTION_ERRORS):
+            await installation.client.auth_test()
+            installation.disabled = ""
+            log.info("slack is on again in a workspace", team=installation.team)
+
     def wrong(self) -> list[str]:
         """What does not work, for people to read."""
-        disabled = [f"{item.team}: {item.disabled}" for item in self._found.values() if item.disabled]
-        return [*self._wrong.values(), *disabled]
+        told = {item.team: item.disabled or item.trouble for item in self._found.values()}
+        return [*self._wrong.values(), *(f"{team}: {reason}" for team, reason in told.items() if reason)]

@@ -12,6 +12,7 @@ import structlog
 
 from gateway.changes import Changed
 from gateway.slack import texts
+from gateway.slack.assistant import Assistant
 from gateway.slack.installations import Installation, Installations, UnknownWorkspace
 from gateway.slack.parse import decide, parse
 from gateway.slack.parsed import ACTS, Bot, Parsed
@@ -45,6 +46,7 @@ class Intake:
     changed: Changed
     people: People = field(default_factory=People)
     strands: Strands = field(default_factory=Strands)
+    assistant: Assistant = field(default_factory=Assistant)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def handle(self, body: Mapping[str, Any]) -> str:
@@ -53,6 +55,9 @@ class Intake:
         if installation is None:
             return ""
         parsed = parse(body, installation.bot)
+        if installation.disabled and parsed.action not in {"uninstall", "revoke"}:
+            # What is heard from there says that it is installed again.
+            await self.installations.look_again(installation)
         if parsed.action == "challenge":
             return str(parsed.details.get("respond") or "")
         if parsed.needs_thread:
@@ -68,7 +73,9 @@ class Intake:
             installation.disabled = texts.UNINSTALLED if parsed.action == "uninstall" else texts.REVOKED
             log.error("slack is off in a workspace", team=parsed.team, reason=installation.disabled)
         elif parsed.action == "welcome":
-            self._later(_welcome(parsed, installation))
+            self._later(self.assistant.welcome(installation.client, parsed))
+        elif parsed.details.get("viewing"):
+            self._later(self.assistant.viewing(installation.client, parsed))
         else:
             log.debug("slack delivery ignored", reason=parsed.details.get("reason"), kind=body.get("type"))
         return ""
@@ -94,15 +101,19 @@ class Intake:
         # One gesture may arrive under two ``ts``; the first one's key stands for both.
         key = self.strands.first_key(parsed)
         envelope = envelope_of(replace(parsed, dedupe_key=key))
+        sender, client = envelope.sender, installation.client
+        mail = ""
         if not parsed.details.get("external"):
-            sender = envelope.sender
-            mail = await self.people.mail_of(installation.client, sender.account, sender.external_id)
-            envelope = replace(envelope, sender=replace(sender, vouched_mail=mail))
+            mail = await self.people.mail_of(client, sender.account, sender.external_id)
+        name = await self.people.name_of(client, sender.account, sender.external_id)
+        envelope = replace(envelope, sender=replace(sender, vouched_mail=mail, display=clean(name)))
+        if looking_at := self.assistant.looking_at(parsed.channel, parsed.thread):
+            envelope = replace(envelope, context="\n\n".join(filter(None, (envelope.context, looking_at))))
         accepted = await self.accept(envelope)
         if accepted and parsed.joins_thread:
             self.strands.join(parsed)
         if accepted and not accepted.duplicate and not accepted.acted and envelope.thread:
-            self._later(_working(installation, envelope))
+            self._later(self.assistant.working(client, envelope))
 
     def _later(self, work: Coroutine[Any, Any, None]) -> None:
         """A kindness that may fail, after the acknowledgement."""
@@ -126,7 +137,7 @@ def _teams(body: Mapping[str, Any]) -> list[str]:
 
 
 def claim(parsed: Parsed) -> Claim:
-    """An external person is a person of their own workspace."""
+    """An external person is a person of their own workspace, never of the one that hears them."""
     return Claim(NAME, str(parsed.details.get("user_team") or parsed.team or ""), parsed.user or "", "", "platform")
 
 
@@ -226,26 +237,3 @@ def _change_key(parsed: Parsed) -> str:
     """Slack's id of the event, which a redelivery keeps; without one, what it says."""
     own = parsed.details.get("event_id") or sha256(repr(parsed).encode()).hexdigest()
     return dedupe_key(NAME, parsed.team or "", f"change:{own}")
-
-
-async def _welcome(parsed: Parsed, installation: Installation) -> None:
-    """Greet in an assistant's thread. https://docs.slack.dev/ai/developing-ai-apps"""
-    channel, thread = parsed.channel or "", parsed.thread or ""
-    prompts = [{"title": title, "message": message} for title, message in texts.PROMPTS]
-    try:
-        await installation.client.chat_postMessage(channel=channel, thread_ts=thread, text=texts.WELCOME)
-        await installation.client.assistant_threads_setSuggestedPrompts(
-            channel_id=channel, thread_ts=thread, prompts=prompts
-        )
-    except Exception as error:
-        log.info("no welcome", reason=str(error))
-
-
-async def _working(installation: Installation, envelope: Envelope) -> None:
-    """Say that it is being worked on; Slack shows this in assistants' threads and ends it with the next message."""
-    try:
-        await installation.client.assistant_threads_setStatus(
-            channel_id=envelope.conversation, thread_ts=envelope.thread, status=texts.WORKING
-        )
-    except Exception as error:
-        log.debug("no status", reason=str(error))

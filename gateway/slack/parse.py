@@ -95,6 +95,8 @@ def _event(body: Mapping[str, Any], bot: Bot) -> Parsed:
         return _reaction(event, where, bot, ids)
     if kind == "assistant_thread_started":
         return _opened(event, where, ids)
+    if kind == "assistant_thread_context_changed":
+        return _looked_elsewhere(event, where, ids)
     if kind == "app_uninstalled":
         return Parsed(action="uninstall", team=where.team, details=ids)
     if kind == "tokens_revoked" and _revokes_bot(event):
@@ -131,8 +133,28 @@ def _opened(event: Mapping[str, Any], where: place.Place, ids: Mapping[str, Any]
         channel=_string(thread.get("channel_id")),
         thread=_string(thread.get("thread_ts")),
         joins_thread=_string(thread.get("thread_ts")) or "",
-        details=ids,
+        details={**ids, **_viewing(thread)},
     )
+
+
+def _looked_elsewhere(event: Mapping[str, Any], where: place.Place, ids: Mapping[str, Any]) -> Parsed:
+    """Nothing was said; what they look at now goes with what they say next."""
+    thread = event.get("assistant_thread")
+    thread = thread if isinstance(thread, dict) else {}
+    return Parsed(
+        action="ignore",
+        user=_string(thread.get("user_id")),
+        team=where.team,
+        channel=_string(thread.get("channel_id")),
+        thread=_string(thread.get("thread_ts")),
+        details={**ids, "reason": "lifecycle", **_viewing(thread)},
+    )
+
+
+def _viewing(thread: Mapping[str, Any]) -> dict[str, str]:
+    context = thread.get("context")
+    channel = _string(context.get("channel_id")) if isinstance(context, dict) else None
+    return {"viewing": channel} if channel else {}
 
 
 def _bookkeeping(event: Mapping[str, Any], where: place.Place, ids: Mapping[str, Any]) -> Parsed:

@@ -5,8 +5,10 @@ from __future__ import annotations
 WELCOME = "Hello. Tell me what you need; `/help` lists commands."
 PROMPTS = (("What can you do?", "What can you do?"), ("What is going on?", "/status"))
 WORKING = "is working on it…"
-UNINSTALLED = "the app was removed from the workspace; install it again and set the new `slack.bot_token`"
-REVOKED = "the bot's token was revoked; install the app again and set the new `slack.bot_token`"
+_COME_BACK = "install it again (Install App), set the new `slack.bot_token` and restart"
+UNINSTALLED = f"the app was removed from the workspace, so nothing is sent there; {_COME_BACK}"
+REVOKED = f"the bot's token was revoked, so nothing is sent there; {_COME_BACK}"
+NOT_CONNECTED = "Socket Mode is not connected; it is tried again"
 
 KEPT_ELSEWHERE = "it is a link to another service's file, which Slack does not keep"
 SIGN_IN_PAGE = "Slack shows its sign-in page instead; add `files:read` to the app's scopes and reinstall it"
@@ -48,3 +50,13 @@ def unreachable(reason: str) -> str:
 
 def transcript(text: str) -> str:
     return f"Transcript of the voice message:\n{text}"
+
+
+def looking_at(channel: str) -> str:
+    return f"(They are looking at the channel <#{channel}>.)"
+
+
+def title(text: str) -> str:
+    """What a thread with the assistant is called."""
+    first = " ".join(text.split())
+    return first if len(first) <= 60 else f"{first[:59]}…"

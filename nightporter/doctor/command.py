@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from nightporter.doctor import machine, notes, stores
+from nightporter.doctor import channels, machine, notes, stores
 from nightporter.doctor.check import Finding
 from nightporter.doctor.sandbox import sandbox
 from nightporter.errors import FAILED, ConfigurationError
@@ -30,6 +30,7 @@ def findings() -> Iterator[Finding]:
     yield stores.database(settings)
     yield stores.redis(settings)
     yield sandbox(settings)
+    yield from channels.channels(settings)
     yield from notes.notes(settings)
 
 

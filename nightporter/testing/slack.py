@@ -43,6 +43,10 @@ class SlackServer(PlatformServer):
         """What the next downloads meet, one each."""
         self.people: dict[str, dict[str, Any]] = {}
         """User id → what ``users.info`` says of them."""
+        self.workspaces: dict[str, tuple[str, str, str]] = {}
+        """Further bot tokens: token → team, the agent's user id and bot id there."""
+        self.tokens: list[tuple[str, str]] = []
+        """(method, token) of all calls."""
         self._sockets: list[web.WebSocketResponse] = []
         self._numbers = itertools.count(1)
         self._ts = itertools.count(1)
@@ -70,8 +74,12 @@ class SlackServer(PlatformServer):
         if fault is not None and fault.kind != "lose_response":
             return self._failed(request, fault)
         token = request.headers.get("Authorization", "").removeprefix("Bearer ") or said.get("token")
-        if token not in {BOT_TOKEN, APP_TOKEN}:
+        self.tokens.append((method, str(token)))
+        if token not in {BOT_TOKEN, APP_TOKEN, *self.workspaces}:
             return web.json_response({"ok": False, "error": "invalid_auth"})
+        if method == "auth.test" and token in self.workspaces:
+            team, user, bot = self.workspaces[str(token)]
+            return web.json_response({"ok": True, "team_id": team, "user_id": user, "bot_id": bot})
         handler = getattr(self, "_" + method.replace(".", "_"), None)
         answer = handler(said) if handler else {"ok": True}
         if fault is not None:

@@ -166,6 +166,30 @@ async def test_after_removal_nothing_is_sent_and_the_status_says_why(at_work: Ho
     assert at_work.slack.messages == {}
 
 
+async def test_after_a_new_installation_it_is_on_again(at_work: House) -> None:
+    await at_work.slack.post(
+        at_work.url, at_work.slack.event({"type": "tokens_revoked", "tokens": {"bot": ["UAGENT"]}})
+    )
+    assert "revoked" in at_work.channel.wrong()[0]
+    at_work.slack.fail("auth.test", Fault("refuse", reason="account_inactive"))
+    # Slack delivers again from there: it is looked at, and the first look still says no.
+    await heard(at_work, "too early")
+    assert at_work.channel.wrong()
+    at_work.channel._installations._found["T1"].looked_at = float("-inf")
+    envelope = await heard(at_work, "hello again")
+    assert at_work.channel.wrong() == []
+    assert isinstance(await at_work.channel.send(at_work.book.reply(envelope, "hello")), Sent)
+
+
+async def test_a_token_that_is_not_taken_any_more_is_told(at_work: House) -> None:
+    envelope = await heard(at_work)
+    at_work.slack.fail("chat.postMessage", Fault("refuse", reason="token_revoked"))
+    assert isinstance(await at_work.channel.send(at_work.book.reply(envelope, "x")), Retry)
+    assert "slack.bot_token" in at_work.channel.wrong()[0]
+    assert isinstance(await at_work.channel.send(at_work.book.reply(envelope, "x")), Sent)
+    assert at_work.channel.wrong() == []
+
+
 async def test_a_wrong_token_is_told(slack: SlackServer) -> None:
     async with house(slack, Book(), bot_token="xoxb-wrong") as wrong:
         await slack.post(wrong.url, slack.message("x"))
