@@ -23,9 +23,7 @@ SCOPES = {
 
 def test_every_method_that_is_called_has_its_scopes() -> None:
     source = "\n".join(path.read_text() for path in (ROOT / "gateway" / "slack").glob("*.py"))
-    called = set(re.findall(r"\.((?:[a-z]+_)+[a-zA-Z0-9]+)\(", source)) & set(
-        re.findall(r"async def (\w+)\(", _sdk())
-    )
+    called = set(re.findall(r"\.((?:[a-z]+_)+[a-zA-Z0-9]+)\(", source)) & set(re.findall(r"async def (\w+)\(", _sdk()))
     assert called
     assert called <= SCOPES.keys(), "say which scopes it needs, here and in the manifest"
     listed = set(re.findall(r"^      - ([a-z_]+:[a-z_.]+)", MANIFEST, re.MULTILINE))
