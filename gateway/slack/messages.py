@@ -51,7 +51,8 @@ def read(heard: Heard) -> Parsed:
         return _ignored(heard, because, joins=_own_thread(heard) if because == "self" else "")
     if subtype not in SAID:
         return _ignored(heard, "subtype")
-    return _said(heard)
+    # What nobody says is nobody's: it must not become the words of whoever else has no name.
+    return _said(heard) if _string(heard.event.get("user")) else _ignored(heard, "unknown")
 
 
 def _said(heard: Heard) -> Parsed:
@@ -104,7 +105,10 @@ def _changed(heard: Heard) -> Parsed:
     if _string(message.get("subtype")) not in SAID:
         return _ignored(heard, "subtype", user=user)
     text = _text(message, heard.bot)
-    if not message.get("edited") or (before and text == _text(before, heard.bot)):
+    same = (
+        before and text == _text(before, heard.bot) and _mentioned(message, heard.bot) == _mentioned(before, heard.bot)
+    )
+    if not message.get("edited") or same:
         return _ignored(heard, "unfurl", user=user)
     return _about(heard, message, before, "edit", "edits", text)
 

@@ -117,6 +117,12 @@ def _story(item: Mapping[str, Any]) -> str:
     return texts.STORY
 
 
+def _paid(item: Mapping[str, Any]) -> str:
+    """Of what is not paid for, there is a preview only."""
+    hidden = any(media.get("type") == "preview" for media in _dicts(item.get("paid_media")))
+    return texts.PAID if hidden else ""
+
+
 _DESCRIBED = {
     "sticker": _sticker,
     "dice": _dice,
@@ -128,6 +134,7 @@ _DESCRIBED = {
     "game": _titled,
     "invoice": _titled,
     "story": _story,
+    "paid_media": _paid,
 }
 
 

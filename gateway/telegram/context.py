@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gateway.telegram import content, speaker
+from gateway.telegram import content, speaker, texts
 
 
 def answered(message: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -24,7 +24,7 @@ def context_of(message: Mapping[str, Any]) -> str:
     found = answered(message)
     text = quote if isinstance(quote, str) and quote else _words(found) or _words(outside)
     if not text:
-        return ""
+        return texts.STORY if isinstance(message.get("reply_to_story"), dict) else ""
     author = speaker.name(_dict(found.get("from"))) or origin_name(_dict(outside.get("origin")))
     return f"{author}:\n{text}" if author else text
 

@@ -6,6 +6,7 @@ TOO_BIG = "it is larger than the 20 MB that Telegram lets a bot download; send i
 TOO_BIG_TO_SEND = "it is larger than the 50 MB that Telegram lets a bot send"
 EMPTY_FILE = "it is empty, and Telegram takes no empty files"
 STORY = "(a story, which bots cannot see)"
+PAID = "(paid media, of which bots see nothing)"
 
 
 def forwarded_from(name: str) -> str:

@@ -130,3 +130,20 @@ def test_deeply_nested_blocks_end() -> None:
 
 def test_without_a_name_the_agent_is_who_the_delivery_says() -> None:
     assert parse(event({"text": "<@UAGENT> hi"}), Bot("")).text == "hi"
+
+
+def test_what_nobody_says_is_nobodys() -> None:
+    assert read({"user": None, "channel": "D1", "text": "x"}).action == "ignore"
+
+
+def test_an_edit_that_names_the_agent_only_now_is_an_edit() -> None:
+    before = {"user": "UANN", "text": "look", "ts": "1.0"}
+    after = {**before, "text": "<@UAGENT> look", "edited": {"user": "UANN", "ts": "1.2"}}
+    parsed = read({"subtype": "message_changed", "message": after, "previous_message": before})
+    assert (parsed.action, parsed.text) == ("edit", "look")
+
+
+def test_where_people_look_is_no_message() -> None:
+    thread = {"user_id": "UANN", "channel_id": "D1", "thread_ts": "7.1", "context": {"channel_id": "C6"}}
+    parsed = read({"type": "assistant_thread_context_changed", "assistant_thread": thread})
+    assert (parsed.action, parsed.details["reason"], parsed.details["viewing"]) == ("ignore", "lifecycle", "C6")

@@ -111,3 +111,11 @@ def test_the_bot_is_named_in_either_order() -> None:
 )  # fmt: skip
 def test_no_shape_is_an_error(body: bytes) -> None:
     assert parse(load(body), BOT).action
+
+
+def test_what_bots_cannot_see_is_said_to_be_there() -> None:
+    private = {"chat": {"id": 5, "type": "private"}, "from": {"id": 5, "is_bot": False, "first_name": "Ann"}}
+    hidden = read({**private, "message_id": 1, "paid_media": {"star_count": 5, "paid_media": [{"type": "preview"}]}})
+    assert (hidden.action, hidden.text) == ("message", "(paid media, of which bots see nothing)")
+    about = {"reply_to_story": {"id": 3, "chat": {"id": 9, "type": "private"}}}
+    assert read({**private, "message_id": 2, "text": "nice", **about}).context == "(a story, which bots cannot see)"
