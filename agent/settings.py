@@ -28,8 +28,7 @@ class EngineSettings(Section):
     model: str = "operator"
     """`operator` (built in, no model), `anthropic:MODEL`, `openai:MODEL`, or any name that `base_url` knows."""
     base_url: WebUrl = ""
-    """Address of the server, when it is not the provider's own; it speaks OpenAI's protocol, or Anthropic's for
-    `anthropic:` models."""
+    """Address of the server, when not the provider's; OpenAI's protocol, or Anthropic's for `anthropic:` models."""
     api_key: Secret = ""
     """The provider's key."""
     api_key_file: SettingsPath = None
