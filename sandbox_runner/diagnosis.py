@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 _CONTAINER = (
-    "This is a container: start it with `--security-opt seccomp=unconfined --security-opt apparmor=unconfined "
-    "--security-opt systempaths=unconfined`, or run Nightporter on the host."
+    "This is a container: start it with `--security-opt seccomp=deploy/seccomp-bubblewrap.json --security-opt "
+    "apparmor=unconfined --security-opt systempaths=unconfined`, or run Nightporter on the host."
 )
 
 _SYSCTLS = (

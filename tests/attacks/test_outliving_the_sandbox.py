@@ -43,6 +43,37 @@ async def test_stop_ends_two_hundred_detached_processes(backend: BubblewrapBacke
         assert took < 2, took
 
 
+HOLDING = """
+import os, time
+for number in range(200):
+    if os.fork() == 0:
+        if number % 3 == 1: os.setsid()
+        if number % 3 == 2 and os.fork() > 0: os._exit(0)
+        held = bytearray(os.urandom(1) * 2_500_000)
+        time.sleep(1000)
+        os._exit(0)
+"""
+
+
+async def test_stop_ends_two_hundred_processes_with_five_hundred_megabytes_and_leaves_no_mount_or_group(
+    backend: BubblewrapBackend, tmp_path: Path
+) -> None:
+    """Plain ones, those in sessions of their own and twice forked ones; and a fork bomb on top."""
+    mounts = Path("/proc/self/mounts").read_text()
+    limits = SandboxLimits(memory_mb=1024, processes=256)
+    async with shell(backend, tmp_path, sandbox_id=f"heavy-{os.getpid()}", limits=limits) as inside:
+        await inside.python(HOLDING)
+        await inside.run("(setsid sh -c ':(){ :|:& };:' > /dev/null 2>&1 &); sleep 0.3; true")
+        assert len(_of_this_test(tmp_path)) >= 150
+        before = time.monotonic()
+        await inside.sandbox.stop()
+        took = time.monotonic() - before
+    assert _of_this_test(tmp_path) == []
+    assert Path("/proc/self/mounts").read_text() == mounts
+    assert not list(Path("/sys/fs/cgroup").glob(f"**/heavy-{os.getpid()}"))
+    assert took < 5, took
+
+
 async def test_stop_ends_a_frozen_and_a_stopped_sandbox(backend: BubblewrapBackend, tmp_path: Path) -> None:
     async with shell(backend, tmp_path) as inside:
         await inside.run("sleep 5000 > /dev/null 2>&1 & kill -STOP $!")
@@ -183,7 +214,7 @@ def _of_this_test(folder: Path) -> list[int]:
             mounts = Path(f"/proc/{pid}/mountinfo").read_text()
         except OSError:
             continue
-        if f"{folder.name}/volume/workspace" in mounts:
+        if f"{folder.name}/volume/workspace" in mounts or f"{folder.name}/workspace" in mounts:
             found.append(pid)
     return found
 

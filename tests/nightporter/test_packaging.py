@@ -54,7 +54,8 @@ def test_compose_has_the_four_services() -> None:
         assert service["restart"] == "unless-stopped"
     assert services["gateway"]["command"] == ["nightporter", "gateway"]
     assert services["runner"]["command"] == ["nightporter", "runner"]
-    assert {"seccomp=unconfined", "systempaths=unconfined"} <= set(services["runner"]["security_opt"])
+    options = set(services["runner"]["security_opt"])
+    assert {"seccomp=deploy/seccomp-bubblewrap.json", "systempaths=unconfined"} <= options
     assert all(port.startswith("127.0.0.1:") for port in services["gateway"]["ports"])
 
 

@@ -161,7 +161,7 @@ async def test_no_or_an_old_bubblewrap(tmp_path: Path) -> None:
         ({"proc/sys/kernel/apparmor_restrict_unprivileged_userns": "1"}, "apparmor_restrict_unprivileged_userns=0"),
         ({"proc/sys/kernel/unprivileged_userns_clone": "0"}, "unprivileged_userns_clone=1"),
         ({"proc/sys/user/max_user_namespaces": "0"}, "max_user_namespaces="),
-        ({".dockerenv": ""}, "--security-opt seccomp=unconfined"),
+        ({".dockerenv": ""}, "--security-opt seccomp=deploy/seccomp-bubblewrap.json"),
         ({"proc/sys/user/max_user_namespaces": "9999"}, "unshare --user"),
     ],
 )
