@@ -15,6 +15,8 @@ from sandbox_runner.egress.redact import CannotLook, Decoder, Redactor
 from sandbox_runner.egress.wire import Reading, Wire, WireEnded
 
 ANSWER_SECONDS = 600.0
+"""How long nothing may move."""
+LOOK_SECONDS = 15.0
 _LENGTH = re.compile(rb"[0-9]{1,18}")
 
 
@@ -45,11 +47,7 @@ class Exchange:
         sending = asyncio.create_task(self._send(first, headers))
         receiving = asyncio.create_task(self._receive())
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                await asyncio.wait({sending, receiving}, return_when=asyncio.FIRST_EXCEPTION)
-                if sending.done():
-                    sending.result()
-                await receiving
+            await self._until_answered(sending, receiving)
         finally:
             complete = sending.done() and not sending.cancelled() and sending.exception() is None
             for task in (sending, receiving):
@@ -57,6 +55,21 @@ class Exchange:
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.gather(sending, receiving, return_exceptions=True)
         return complete and self.keeps
+
+    async def _until_answered(self, sending: asyncio.Task[None], receiving: asyncio.Task[None]) -> None:
+        """As long as anything moves. A server may answer before it was sent everything: its answer counts."""
+        loop = asyncio.get_running_loop()
+        moved, since = -1, loop.time()
+        while not receiving.done():
+            under_way = [task for task in (sending, receiving) if not task.done()]
+            await asyncio.wait(under_way, timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            if sending.done():
+                sending.result()
+            if moved != (moved := self.going.bytes_out + self.going.bytes_in):
+                since = loop.time()
+            elif loop.time() - since > ANSWER_SECONDS:
+                raise TimeoutError
+        receiving.result()
 
     async def _send(self, first: bytes, headers: Headers) -> None:
         framing = self.request.framing

@@ -33,8 +33,6 @@ from sandbox_runner.egress.wire import Reading, TlsServerWire, TooLong, Wire, Wi
 log = structlog.get_logger()
 
 HEAD_SECONDS = 60.0
-REFUSALS_WRITTEN = 200
-"""Of one sandbox; what it is refused after that is counted, and no longer written down each time."""
 
 _BROKEN = (WireEnded, BadMessage, TooLong, CannotLook, OverBudget, TimeoutError)
 
@@ -100,10 +98,8 @@ class Proxy:
             return None
 
     async def _refuse(self, client: Client, request: Request, refused: Refused) -> None:
-        """Write a refusal down, each kind once for each host."""
-        key = (refused.host, refused.port, refused.kind)
-        times = client.refusals[key] = client.refusals.get(key, 0) + 1
-        if times > 1 or len(client.refusals) > REFUSALS_WRITTEN:
+        """Write a refusal down, so that the command's result can tell of it; not each of a flood."""
+        if not client.is_worth_telling((refused.host, refused.port, refused.kind)):
             return
         log.info("refused", sandbox=client.sandbox_id, host=refused.host, port=refused.port, kind=refused.kind)
         if refused.host and refused.kind not in ("not_recorded", "stale_sandbox"):
@@ -121,7 +117,7 @@ class Proxy:
         await self.budgets.begin(client.tenancy.principal, host, port)
         allowed = await self.policy.admit(client.tenancy, host, port, None, self.dialer.check_literal)
         keys = self.policy.keyring.at(host, port)
-        if keys or allowed.methods is not None:
+        if not allowed.opaque and (keys or allowed.methods is not None):
             await self.dialer.addresses(host, port)
             await self._terminated(client, wire, reading, host, port)
         else:

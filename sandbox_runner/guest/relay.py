@@ -122,9 +122,9 @@ class _Pair:
     def loop(self) -> Loop:
         return self._loop
 
-    def end(self, broken: bool) -> None:
-        """Over when both ways are, or at once when one broke."""
-        if not broken and not all(way.done for way in self._ways):
+    def end_if_done(self) -> None:
+        """Over when both ways are: what is still to be said one way is said though the other broke."""
+        if not all(way.done for way in self._ways):
             return
         for way in self._ways:
             way.close()
@@ -139,6 +139,8 @@ class _Way:
         self._sink = sink
         self._held = bytearray()
         self._ended = False
+        self._dropping = False
+        """The sink takes no more; what comes is thrown away, so that its last words still reach the source."""
         self.done = False
 
     def watch(self) -> None:
@@ -159,10 +161,10 @@ class _Way:
         except BlockingIOError:
             return
         except OSError:
-            self._pair.end(True)
-            return
+            data = b""
         self._ended = not data
-        self._held += data
+        if not self._dropping:
+            self._held += data
         if self._ended or len(self._held) >= _HELD:
             self._pair.loop.remove_reader(self._source.fileno())
         self._write()
@@ -177,8 +179,8 @@ class _Way:
         except BlockingIOError:
             pass
         except OSError:
-            self._pair.end(True)
-            return
+            self._dropping = True
+            self._held.clear()
         if self._held:
             self._pair.loop.add_writer(self._sink.fileno(), self._write)
             return
@@ -187,7 +189,7 @@ class _Way:
             self.done = True
             with contextlib.suppress(OSError):
                 self._sink.shutdown(socket.SHUT_WR)
-            self._pair.end(False)
+            self._pair.end_if_done()
         else:
             self.watch()
 

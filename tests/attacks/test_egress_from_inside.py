@@ -158,3 +158,14 @@ async def test_certificates_of_its_own_are_not_believed_outside(
             command = f"SSL_CERT_FILE=/workspace/mine.pem curl -sSk -m 20 https://api.example:{outside.port}/"
             assert "certificate" in await its.output(command)
             assert outside.seen == []
+
+
+async def test_a_refusal_reaches_a_client_that_goes_on_sending(
+    tmp_path: Path, sqlite_url: str, backend: BubblewrapBackend
+) -> None:
+    """The answer is there although megabytes of the request were never read."""
+    async with yard(tmp_path, sqlite_url) as made, inside(made, backend, tmp_path / "volume") as its:
+        await its.run("head -c 20000000 /dev/zero > big")
+        for _ in range(5):
+            said = await its.output("curl -sS -m 20 -H 'Expect:' --data-binary @big http://x.example/")
+            assert "host_not_allowed" in said
