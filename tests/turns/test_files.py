@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from uuid import UUID
 
@@ -163,58 +162,6 @@ async def test_a_file_is_sent_as_it_was_when_it_was_asked_for(stage: Stage) -> N
     (file,) = await sent(stage, message)
     assert (file["name"], file["size"], file["content_type"]) == ("out.txt", 3, "text/plain")
     assert stage.blobs.get(stage.owner, str(file["blob"])) == b"one"
-
-
-@pytest.mark.parametrize(
-    ("path", "said"),
-    [
-        ("../../etc/passwd", "outside"),
-        ("/etc/passwd", "outside"),
-        ("/workspace/../etc/passwd", "outside"),
-        ("~/../../etc/passwd", "outside"),
-        ("/workspace", "outside"),
-        ("passwd-link", "not a plain file"),
-        ("folder-link/passwd", "not a plain file"),
-        ("inner-link", "not a plain file"),
-        ("fifo", "not a plain file"),
-        ("folder", "not a plain file"),
-        ("socket", "not a plain file"),
-        ("missing", "there is no file"),
-        ("nul\0byte", "outside"),
-        ("sparse", "has more than"),
-    ],
-)
-async def test_only_plain_files_of_the_volume_are_sent(stage: Stage, path: str, said: str) -> None:
-    made = await stage.hear(
-        "$ ln -s /etc/passwd passwd-link; ln -s /etc folder-link; echo x > inner; ln -s inner inner-link; mkfifo fifo; "
-        "mkdir folder; truncate -s 60M sparse; "
-        "python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('socket')\""
-    )
-    await stage.serve(Operator())
-    assert "No such" not in (await stage.replies(made))[0]
-
-    async def script(context: Context) -> Step:
-        done = any(one.role == "tool" for one in context.turn)
-        return answer(context) if done else sending(path)
-
-    message = await stage.hear("go")
-    await stage.serve(Scripted(script))
-    assert said in (await stage.replies(message))[0]
-    assert await sent(stage, message) == []
-
-
-async def test_another_name_of_a_file_that_is_not_the_volumes_is_not_sent(stage: Stage) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("every file here is of one user")
-    await stage.hear("$ true")
-    await stage.serve(Operator())
-    secret = stage.folder / "secret"
-    secret.write_text("of the host")
-    os.link(secret, workspace(stage) / "harmless.txt")
-    message = await stage.hear("!send harmless.txt")
-    await stage.serve(Operator())
-    assert "not a plain file" in (await stage.replies(message))[0]
-    assert await sent(stage, message) == []
 
 
 async def test_files_of_the_home_and_of_nested_folders_are_sent(stage: Stage) -> None:
