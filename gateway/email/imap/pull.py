@@ -193,6 +193,8 @@ class Puller:
         if ends - loop.time() < SHORT_SECONDS:  # not worth an IDLE, whose end some servers miss right after its start
             await asyncio.sleep(max(ends - loop.time(), 0.0))
             return
+        if session.told_of_more():
+            return
         await self._in_thread(session.idle)
         while (left := ends - loop.time()) > 0:
             began = loop.time()

@@ -116,6 +116,7 @@ class Session:
         return self._search(_since(age))
 
     def _search(self, criteria: str) -> list[int]:
+        self._box.client.untagged_responses.pop("EXISTS", None)
         status, answer = self._box.client.uid("SEARCH", criteria)
         if status != "OK":
             raise ValueError(f"SEARCH: {answer}")
@@ -145,6 +146,10 @@ class Session:
         """Mark a mail as read. A folder that may not be changed stays as it is."""
         with contextlib.suppress(imaplib.IMAP4.readonly):
             self._box.client.uid("STORE", str(uid), "+FLAGS.SILENT", "(\\Seen)")
+
+    def told_of_more(self) -> bool:
+        """Whether the server has said since the last search that there is more: IDLE would not say it again."""
+        return "EXISTS" in self._box.client.untagged_responses
 
     def idle(self) -> None:
         """Begin to wait (RFC 2177)."""
