@@ -20,6 +20,7 @@ MakeHouse = Callable[..., House]
 class Outside:
     port: int
     seen: list[tuple[str, str, bytes]] = field(default_factory=list)
+    authorizations: list[str] = field(default_factory=list)
 
 
 @pytest.fixture
@@ -31,6 +32,7 @@ def outside() -> Iterator[Outside]:
         def do_GET(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
             found.seen.append((self.command, self.path, body))
+            found.authorizations += self.headers.get_all("authorization") or []
             said = b"from outside\n"
             self.send_response(200)
             self.send_header("Content-Length", str(len(said)))
@@ -130,3 +132,23 @@ def test_a_request_under_way_when_the_proxy_dies_is_uncertain_and_told(make_hous
     finally:
         hold.set()
         server.shutdown()
+
+
+def test_a_credential_is_used_and_never_seen(make_house: MakeHouse, outside: Outside) -> None:
+    """Over plain http only to this machine; in TLS to any host, which the attacks show."""
+    entry = {"host": f"127.0.0.1:{outside.port}", "value": "Bearer of-the-house", "env": "API_TOKEN"}
+    house = make_house(
+        egress__credentials=json.dumps([entry]),
+        egress__allow=f"127.0.0.1:{outside.port}",
+        egress__allow_private="127.0.0.1",
+    )
+    reply = house.say(f'$ curl -sS -H "Authorization: $API_TOKEN" http://127.0.0.1:{outside.port}/; env')
+    assert "from outside" in reply
+    assert "SSL_CERT_FILE=/run/nightporter/ca-bundle.crt" in reply
+    assert "of-the-house" not in reply
+    assert outside.authorizations == ["Bearer of-the-house"]
+    key = house.home / "egress" / "ca.key"
+    assert key.stat().st_mode & 0o777 == 0o600
+    found = house.run("doctor").stdout
+    assert f"127.0.0.1:{outside.port} (with a credential)" in found
+    assert "of-the-house" not in found

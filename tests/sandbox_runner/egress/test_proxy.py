@@ -24,8 +24,8 @@ async def test_an_allowed_host_is_reached_and_the_request_is_recorded(tmp_path: 
         assert (effect.outcome, effect.bytes_in) == (200, 19)
 
 
-async def test_everything_else_is_refused_with_a_reason_and_a_question(tmp_path: Path, sqlite_url: str) -> None:
-    async with yard(tmp_path, sqlite_url) as made:
+async def test_everything_else_is_refused_with_a_reason_and_a_question(tmp_path: Path, database_url: str) -> None:
+    async with yard(tmp_path, database_url) as made:
         await made.hear("please look at the weather")
         answer = await made.get("http://weather.example/")
         assert answer.status == 403
@@ -36,7 +36,7 @@ async def test_everything_else_is_refused_with_a_reason_and_a_question(tmp_path:
         assert made.lookups == []
 
 
-async def test_what_may_change_something_is_written_down_before_it_goes_out(tmp_path: Path, sqlite_url: str) -> None:
+async def test_what_may_change_something_is_written_down_before_it_goes_out(tmp_path: Path, database_url: str) -> None:
     yards: list[Yard] = []
     states: list[str] = []
 
@@ -46,7 +46,7 @@ async def test_what_may_change_something_is_written_down_before_it_goes_out(tmp_
 
     async with (
         server(look) as outside,
-        yard(tmp_path, sqlite_url, allow=[outside.authority], allow_private=["127.0.0.1"]) as made,
+        yard(tmp_path, database_url, allow=[outside.authority], allow_private=["127.0.0.1"]) as made,
     ):
         yards.append(made)
         turn = await made.hear("order it")
@@ -143,8 +143,8 @@ async def test_the_same_refusal_is_told_with_each_command(tmp_path: Path, sqlite
         assert [effect.status for effect in await made.effects()] == ["refused", "refused"]
 
 
-async def test_a_question_takes_effect_when_it_is_answered(tmp_path: Path, sqlite_url: str) -> None:
-    async with server() as outside, yard(tmp_path, sqlite_url, allow_private=["shop.example"]) as made:
+async def test_a_question_takes_effect_when_it_is_answered(tmp_path: Path, database_url: str) -> None:
+    async with server() as outside, yard(tmp_path, database_url, allow_private=["shop.example"]) as made:
         made.names["shop.example"] = [["127.0.0.1"]]
         url = f"http://shop.example:{outside.port}/"
         await made.hear("hello")
