@@ -101,11 +101,37 @@ def chat(
 
 
 @app.command()
-def status(json: Json = False) -> int:
+def status(
+    principal: Annotated[
+        str,
+        typer.Argument(
+            metavar="[USER]", help="Of this user or room alone, named as elsewhere; of everything if left out."
+        ),
+    ] = "",
+    json: Json = False,
+) -> int:
     """Say what runs, and what waits. Exit code 3 when nothing runs."""
+    if principal:
+        from nightporter.cli import inspecting
+
+        return inspecting.principal_status(principal, as_json=json)
     from nightporter.cli import status as looking
 
     return looking.run(as_json=json)
+
+
+@app.command()
+def rooms(
+    after: Annotated[
+        float, typer.Option(min=0, help="Those made after this time (Unix seconds), for the next page.")
+    ] = 0,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many, oldest first.")] = 100,
+    json: Json = False,
+) -> int:
+    """List rooms: shared conversations with a workspace, journal and memory of their own."""
+    from nightporter.cli import inspecting
+
+    return inspecting.rooms(after, limit, as_json=json)
 
 
 @app.command()

@@ -48,6 +48,16 @@ def workspace_history(principal: str, limit: int, *, as_json: bool) -> int:
     return _print(wiring.volume_generations(load(), principal, limit), _generation, as_json=as_json)
 
 
+def principal_status(principal: str, *, as_json: bool) -> int:
+    """Print what waits, runs and is kept of a user or room."""
+    return _print([wiring.principal_status(load(), principal)], _status, as_json=as_json)
+
+
+def rooms(after: float, limit: int, *, as_json: bool) -> int:
+    """Print rooms, oldest first; with ``--json`` an object a line."""
+    return _print(wiring.rooms(load(), after, limit), _room, as_json=as_json)
+
+
 def _print(rows: list[Row], line: Callable[[Row], str], *, as_json: bool) -> int:
     for row in rows:
         text = json.dumps(row, ensure_ascii=False, default=str) if as_json else texts.plain(line(row))
@@ -71,6 +81,18 @@ def _effect(row: Row) -> str:
     reason = f"  {row['reason']}" if row["reason"] else ""
     place = f"{row['host']}:{row['port']}"
     return f"{_time(row['at'])}  {row['method']:<8} {place:<40} {row['status']:<9} {outcome:>4} {bytes_carried}{reason}"
+
+
+def _status(row: Row) -> str:
+    last = _time(row["last_turn"]) if row["last_turn"] is not None else "none yet"
+    return (
+        f"{row['principal']}  waiting {row['waiting']}, sandbox {'awake' if row['awake'] else 'asleep'}, generation "
+        f"{row['generation']}, last turn {last}"
+    )
+
+
+def _room(row: Row) -> str:
+    return f"{row['principal']}  {_time(row['at'])}  {row['name']:<28} {row['title']}"
 
 
 def _entry(row: Row) -> str:

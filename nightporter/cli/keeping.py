@@ -189,5 +189,3 @@ def _scrub(url: str) -> None:
                 found.exec_driver_sql("VACUUM")
     finally:
         engine.dispose()
-
-

@@ -101,6 +101,35 @@ def volume_generations(settings: Settings, principal: str, limit: int) -> list[d
     ]  # fmt: skip
 
 
+def principal_status(settings: Settings, principal: str) -> dict[str, Any]:
+    """Of a user or room: ``waiting`` messages, whether its sandbox is ``awake``, ``generation``, ``last_turn``."""
+    checkpoints = importlib.import_module("workspace_store.checkpoints")
+    principals = importlib.import_module("workspace_store.principal")
+    tenancies = importlib.import_module("workspace_store.tenancy")
+
+    def query(connection: Any, owner: Any) -> dict[str, Any]:
+        held, latest = tenancies.look(connection, owner), checkpoints.latest(connection, owner)
+        return {
+            "principal": str(owner), "kind": principals.kind(connection, owner),
+            "waiting": principals.waiting(connection, owner), "awake": held.host is not None,
+            "generation": held.generation, "last_turn": latest.at / 1e6 if latest else None,
+        }  # fmt: skip
+
+    found: dict[str, Any] = _read(settings, query, principal)
+    return found
+
+
+def rooms(settings: Settings, after: float, limit: int) -> list[dict[str, Any]]:
+    """Rooms, oldest first: ``principal``, ``name`` as one types it, ``title``, ``at`` (Unix seconds)."""
+    listed = importlib.import_module("identity.rooms").listed
+    harmless = importlib.import_module("identity.names").harmless
+    found = _read(settings, lambda connection, _: listed(connection, int(after * 1e6), limit))
+    return [
+        {"principal": str(room.id), "name": room.name, "title": harmless(room.display_name), "at": made / 1e6}
+        for room, made in found
+    ]
+
+
 def _read(settings: Settings, query: Callable[..., Any], principal: str | None = None) -> Any:
     """Run a query with the connection and the principal's id (None where no principal is asked for)."""
     return run(settings, query, principal, "read_now")

@@ -76,6 +76,11 @@ async def test_a_channel_has_its_own_workspace_and_commands_answer_for_it(
     kinds = [json.loads(line) for line in shown.stdout.splitlines()]
     speakers = {event["body"]["speaker"].partition(" (")[0] for event in kinds if event["kind"] == "message.received"}
     assert speakers == {"UANN", "UBOB"}
+    told = await asyncio.to_thread(channel.house.run, "status", "slack:T1/C1", "--json")
+    status = json.loads(told.stdout)
+    assert (status["kind"], status["waiting"]) == ("room", 0)
+    (room,) = (await asyncio.to_thread(channel.house.run, "rooms", "--json")).stdout.splitlines()
+    assert (json.loads(room)["principal"], json.loads(room)["name"]) == (status["principal"], "slack:T1/C1")
     listed = await asyncio.to_thread(channel.house.run, "workspace", "ls", "slack:T1/C1")
     assert "ours.txt" in listed.stdout
     assert "mine.txt" not in listed.stdout
