@@ -337,7 +337,7 @@ class TurnRunner:
         blob = await self._keep_whole(turn, result)
         notes = sandbox.unsaid_notes()
         outside = await sandbox.untold_effects() if result.touched else []
-        told = "\n".join(map(egress_texts.note, outside))
+        told = egress_texts.notes(outside)
         text = "\n\n".join(filter(None, [preview(result.text, blob), texts.woken(notes), told]))
         body = {
             "call": call.id, "name": call.name, "text": text, "blob": blob, "touched": result.touched,

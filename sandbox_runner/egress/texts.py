@@ -82,6 +82,7 @@ def how_to_allow(host: str, port: int, approval: str | None) -> str:
     return f"The person has been asked (approval {approval}): try again once it is approved; or {by_settings}."
 
 
+NOTES = 6
 HOW_PRIVATE = "An administrator names the host in egress.allow_private if it is meant to be private."
 HOW_BUDGET = "It is full again at 00:00 UTC; egress.daily_requests and egress.daily_mb set it."
 HOW_NOT_TLS = "Use https, or an administrator adds 'tcp://HOST:PORT' to egress.allow."
@@ -117,6 +118,13 @@ def note(effect: Effect) -> str:
     if effect.status == "refused":
         return f"(Egress refused {where}: {effect.reason}.)"
     return f"(Egress: nobody saw how {what(effect)} ended, so it may have been done: {effect.reason}.)"
+
+
+def notes(effects: Sequence[Effect]) -> str:
+    """What a result says of all that nobody has been told of: each thing once, a few of them; uncertain ones first."""
+    said = list(dict.fromkeys(map(note, sorted(effects, key=lambda effect: effect.status == "refused"))))
+    more = [f"(Egress: {len(said) - NOTES} more; `/egress` lists them.)"] if len(said) > NOTES else []
+    return "\n".join([*said[:NOTES], *more])
 
 
 def what(effect: Effect) -> str:

@@ -79,3 +79,23 @@ async def test_what_was_refused_or_is_uncertain_is_told_once(stage: Stage) -> No
     assert second["text"] == "```\nsecond\n```"
     assert reply.count("other.example") == 1
     assert await stage.database.read(lambda connection: effects.untold(connection, stage.owner)) == []
+
+
+async def test_a_hundred_refusals_are_told_in_a_few_lines(stage: Stage) -> None:
+    async def one_command(context: Context) -> Step:
+        if results(context):
+            return answer(context)
+        for number in range(20):
+            await write(stage, "CONNECT", f"h{number}.example", "refused", told=False, reason="not allowed")
+            await write(stage, "CONNECT", "same.example", "refused", told=False, reason="not allowed")
+        await write(stage, "POST", "api.example", "uncertain", told=False, reason="the proxy ended")
+        return shell(1, "echo done")
+
+    message = await stage.hear("go")
+    await stage.serve(Scripted(one_command))
+    (reply,) = await stage.replies(message)
+    assert reply.count("same.example") == 1
+    assert len(reply.splitlines()) < 15
+    assert "POST to api.example" in reply, "what is uncertain is never left out for what was only refused"
+    assert "16 more; `/egress` lists them" in reply
+    assert await stage.database.read(lambda connection: effects.untold(connection, stage.owner)) == []
