@@ -167,7 +167,16 @@ class Manager(Keeper):
             return replace(found, merged=merged)
 
     async def rewind(
-        self, owner: UUID, holder: object, turn: UUID, *, to: int, number: int, path: str | None, note: str
+        self,
+        owner: UUID,
+        holder: object,
+        turn: UUID,
+        *,
+        to: int,
+        number: int,
+        path: str | None,
+        root: str | None,
+        note: str,
     ) -> Snapshot:
         """Make the volume equal to generation ``to``, or only what is at ``path`` in it, as generation ``number``.
 
@@ -179,7 +188,7 @@ class Manager(Keeper):
             if await self._generation(owner) != number - 1:
                 raise SandboxError(texts.moved_on())
             published = await asyncio.to_thread(
-                seat.volume.restore, to, as_generation=number, path=path, turn=turn.hex, note=note
+                seat.volume.restore, to, as_generation=number, path=path, root=root, turn=turn.hex, note=note
             )
             return snapshot_of(seat.tenancy, published, note, await asyncio.to_thread(seat.state_digest))
 

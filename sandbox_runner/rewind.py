@@ -38,7 +38,7 @@ log = structlog.get_logger()
 INBOX_KIND = "workspace"
 APPROVAL_KIND = "workspace.rewind"
 WISH = re.compile(
-    r"\s*[/!](?P<verb>undo|redo|restore|diff)(?:@\S+)?(?:\s+(?P<rest>.*?))?\s*", re.DOTALL | re.IGNORECASE
+    r"\s*[/!](?P<verb>undo|redo|restore|diff|import)(?:@\S+)?(?:\s+(?P<rest>.*?))?\s*", re.DOTALL | re.IGNORECASE
 )
 _AT = re.compile(r"(?P<path>.+)@(?P<number>\d{1,9})", re.DOTALL)
 EFFECTS_LISTED = 20
@@ -60,6 +60,8 @@ class Wish:
     steps: int = 1
     number: int | None = None
     path: str | None = None
+    root: str | None = None
+    """The tree of an archive, taken in by the command line: no chat command leads here."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,7 @@ class Plan:
     to: int
     number: int
     path: str | None
+    root: str | None = None
 
 
 def understand(text: str) -> Wish:
@@ -83,6 +86,8 @@ def understand(text: str) -> Wish:
         if at is None:
             raise Misunderstood(texts.HOW_TO_RESTORE)
         return Wish(verb, number=int(at["number"]), path=in_volume(at["path"]))
+    if verb == "import":
+        return Wish(verb, root=bytes.fromhex(rest).hex())
     if not rest:
         return Wish(verb)
     named = rest.removeprefix("@")
@@ -188,7 +193,7 @@ class Rewinder:
                 return texts.MOVED_ON, None, None
             plan = await self._prepare(turn, wish, target, lent, approval)
         note = texts.note(plan.verb, plan.to, plan.path)
-        snapshot = await lent.rewind(turn.id, to=plan.to, number=plan.number, path=plan.path, note=note)
+        snapshot = await lent.rewind(turn.id, to=plan.to, number=plan.number, path=plan.path, root=plan.root, note=note)
         done = await self.database.read(lambda connection: _since(connection, turn.lease.principal, plan))
         turn.events.append(
             Event("workspace.restored", {**asdict(plan), "changed": snapshot.visible, "effects": len(done)})
@@ -196,6 +201,8 @@ class Rewinder:
         return texts.restored(plan.verb, plan.to, plan.number, plan.path, snapshot.visible or 0, done), snapshot, None
 
     async def _target(self, turn: _Turn, wish: Wish, line: timeline.Timeline) -> int:
+        if wish.root is not None:
+            return 0
         if wish.number is not None:
             target: int | None = wish.number
         elif wish.verb == "undo":
@@ -236,7 +243,7 @@ class Rewinder:
             seq = journal.append(connection, owner, [Event("sandbox.slept", body)], under=turn.lease, turn=turn.id)
             number = write_checkpoint(connection, owner, seq, None, left) + 1
             write_annexes(connection, left)
-            plan = Plan(wish.verb, target, number, wish.path)
+            plan = Plan(wish.verb, target, number, wish.path, wish.root)
             if approval is not None and not approvals.consume(
                 connection, approval.id, approval.request, under=turn.lease
             ):

@@ -14,7 +14,12 @@ FOR_MEMBERS = "Guests of a room cannot change or look at the history of its file
 LEFT_AS_IT_IS = "I left everything as it is."
 MOVED_ON = "Your files have changed since you were asked, so I left them alone. Say it again if you still want it."
 NO_CHANGES = "No turn has changed a file yet."
-BEFORE = {"undo": "before an undo", "redo": "before a redo", "restore": "before a restore"}
+BEFORE = {
+    "undo": "before an undo",
+    "redo": "before a redo",
+    "restore": "before a restore",
+    "import": "before an import",
+}
 
 
 def not_in_volume(path: str) -> str:
@@ -48,17 +53,25 @@ def may_i(verb: str, to: int, path: str | None, tasks: Sequence[str]) -> str:
 
 
 def note(verb: str, to: int, path: str | None) -> str:
+    if verb == "import":
+        return "import of an archive"
     return f"{verb} of {path} to {to}" if path else f"{verb} to {to}"
 
 
 def restored(verb: str, to: int, number: int, path: str | None, changed: int, since: Sequence[str]) -> str:
     files = "1 file changed" if changed == 1 else f"{changed} files changed"
-    if path:
+    if verb == "import":
+        said = f"Your files are those of the archive: {files}."
+    elif path:
         said = f"`{path}` is as it was in generation {to}: {files}."
     else:
         state = f"they were in generation {to}" if to else "before your first turn"
         said = f"Your files and terminals are as {state}: {files}."
-    said += f" This is generation {number}; `/undo` takes it back." if path else f" This is generation {number}."
+    said += (
+        f" This is generation {number}; `/undo` takes it back."
+        if path or verb == "import"
+        else f" This is generation {number}."
+    )
     if verb == "undo" and not path:
         said += " `/redo` brings back what was undone."
     if since:

@@ -287,9 +287,13 @@ class LentSandbox:
         """End the sandbox and publish what is there."""
         return Snapshot.from_json(await self._ask("rest", turn=turn.hex, note=note))
 
-    async def rewind(self, turn: UUID, *, to: int, number: int, path: str | None, note: str) -> Snapshot:
-        """Make the volume, or ``path`` in it, equal to generation ``to``, as generation ``number``."""
-        return Snapshot.from_json(await self._ask("rewind", turn=turn.hex, to=to, number=number, path=path, note=note))
+    async def rewind(
+        self, turn: UUID, *, to: int, number: int, path: str | None, root: str | None, note: str
+    ) -> Snapshot:
+        """Make the volume (or ``path`` in it) equal to generation ``to``, or the tree ``root``, as ``number``."""
+        return Snapshot.from_json(
+            await self._ask("rewind", turn=turn.hex, to=to, number=number, path=path, root=root, note=note)
+        )
 
     async def differences(self, before: int, after: int) -> str:
         return str(await self._ask("differences", before=before, after=after))

@@ -247,7 +247,7 @@ class Capturing:
             settled = False
             for _ in range(_TRIES):
                 os.lseek(fd, 0, os.SEEK_SET)
-                content, size = self._content(fd, before.st_size)
+                content, size = self.content(fd, before.st_size)
                 after = os.fstat(fd)
                 settled = stat_index.row(before) == stat_index.row(after)
                 if settled:
@@ -295,7 +295,7 @@ class Capturing:
         finally:
             os.close(handle)
 
-    def _content(self, fd: int, size: int) -> tuple[object, int]:
+    def content(self, fd: int, size: int) -> tuple[object, int]:
         """(content as trees says, bytes read), at most ``size`` bytes."""
         if size < SMALL_BYTES:
             data = b"".join(_exactly(fd, size))

@@ -162,12 +162,20 @@ class Volume:
         return generation
 
     def restore(
-        self, number: int, *, as_generation: int, path: AnyPath | None = None, turn: str | None = None, note: str = ""
+        self,
+        number: int,
+        *,
+        as_generation: int,
+        path: AnyPath | None = None,
+        root: str | None = None,
+        turn: str | None = None,
+        note: str = "",
     ) -> Generation:
         """Make ``live`` equal to generation ``number`` (0: nothing in it) and publish that as ``as_generation``.
 
-        With ``path``, equal to generation ``as_generation - 1`` but for what ``number`` has there. Destructive for what
-        is in ``live``; the sandbox must be asleep. ``live`` is swapped as a whole, so a crash leaves the old or the
+        With ``root`` (hex), equal to a tree of objects that ``add_objects`` made; with ``path``, equal to generation
+        ``as_generation - 1`` but for what ``number`` has there. Destructive for what is in ``live``; the sandbox must
+        be asleep. ``live`` is swapped as a whole, so a crash leaves the old or the
         new, never a mixture; run again it does the same. Files belong to the owner of ``live/workspace`` where we may
         give them away. Raises GenerationMissing, ObjectMissing, ObjectCorrupt, FileNotFoundError and UnsafePath (of
         ``path``), VolumeFull (``live`` is untouched), VolumeBusy.
@@ -175,18 +183,19 @@ class Volume:
         started = time.perf_counter()
         with self._locked():
             with naming_full_disk(), self._store.writer() as writer:
-                root = self._root_to_restore(writer, number, as_generation, path)
+                target = bytes.fromhex(root) if root else self._root_to_restore(writer, number, as_generation, path)
             with naming_full_disk():
-                self._swap_in(root)
+                self._swap_in(target)
             latest = self.marker().generation
             before = self._root(latest) if latest and self.generation_exists(latest) else None
-            changed, visible = self._count_changes(before, root)
-            source = manifests.load(self._generations, number) if number and path is None else None
-            files, size = (source.files, source.bytes) if source else trees.count(self._store.read, root)
+            changed, visible = self._count_changes(before, target)
+            whole = path is None and root is None
+            source = manifests.load(self._generations, number) if number and whole else None
+            files, size = (source.files, source.bytes) if source else trees.count(self._store.read, target)
             generation = self._publish(
                 Generation(
                     **self._origin(as_generation, as_generation - 1, turn, note),
-                    root=root.hex(),
+                    root=target.hex(),
                     files=files,
                     bytes=size,
                     changed=changed,
@@ -194,12 +203,18 @@ class Volume:
                     moving=source.moving if source else False,
                     skipped=source.skipped if source else (),
                     skipped_count=source.skipped_count if source else 0,
-                    restored_from=number if path is None else None,
+                    restored_from=number if whole else None,
                 ),
                 started,
             )
             beneath.remove_path(self._restoring)
         return generation
+
+    def add_objects(self, make: Callable[[PackWriter, trees.Read], str]) -> str:
+        """What ``make`` returns, once the objects that it wrote are there. Nothing names them yet: the next ``prune``
+        drops what no generation took up."""
+        with self._locked(), naming_full_disk(), self._store.writer() as writer:
+            return make(writer, self._store.read)
 
     # Looking
 
@@ -259,6 +274,10 @@ class Volume:
         parts = trees.content_of(self._store.read, entry)
         data = b"".join(bytes(part) if isinstance(part, int) else part for part in parts)
         return data.ljust(entry.size, b"\0")
+
+    def content(self, entry: Entry) -> Iterator[bytes | int]:
+        """A file's content in order: bytes, or the length of a hole."""
+        return trees.content_of(self._store.read, entry)
 
     def verify(self, number: int) -> Verified:
         """Read all of a generation. Raises GenerationMissing, ManifestCorrupt, ObjectMissing, ObjectCorrupt."""

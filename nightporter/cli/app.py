@@ -199,6 +199,83 @@ def workspace_history(
     return inspecting.workspace_history(principal, limit, as_json=json)
 
 
+@workspace.command("state")
+def workspace_state(principal: Whose = "owner", json: Json = False) -> int:
+    """Show the process state that is kept: terminals, background tasks, and what was withheld."""
+    from nightporter.cli import rewinding
+
+    return rewinding.state(principal, as_json=json)
+
+
+Number = Annotated[int, typer.Argument(min=0, metavar="N", help="A generation; the last one where it is left out.")]
+
+
+@workspace.command("diff")
+def workspace_diff(principal: Whose = "owner", number: Number = 0, json: Json = False) -> int:
+    """Show what a generation changed; by default what the last turn did."""
+    from nightporter.cli import rewinding
+
+    return rewinding.diff(principal, number, as_json=json)
+
+
+@workspace.command("undo")
+def workspace_undo(
+    principal: Whose = "owner",
+    steps: Annotated[int, typer.Argument(min=1, metavar="N", help="So many turns that changed files.")] = 1,
+    to: Annotated[int | None, typer.Option("--to", min=0, help="Back to this generation instead.")] = None,
+    json: Json = False,
+) -> int:
+    """Take a principal's last changes of files back, as a new generation."""
+    from nightporter.cli import rewinding
+
+    return rewinding.move(principal, f"/undo @{to}" if to is not None else f"/undo {steps}", as_json=json)
+
+
+@workspace.command("redo")
+def workspace_redo(principal: Whose = "owner", json: Json = False) -> int:
+    """Bring back what was undone."""
+    from nightporter.cli import rewinding
+
+    return rewinding.move(principal, "/redo", as_json=json)
+
+
+@workspace.command("restore")
+def workspace_restore(
+    principal: Whose,
+    path: Annotated[str, typer.Argument(metavar="PATH@N", help="What to bring back, as it was in generation N.")],
+    json: Json = False,
+) -> int:
+    """Bring one file or folder back."""
+    from nightporter.cli import rewinding
+
+    return rewinding.move(principal, f"/restore {path}", as_json=json)
+
+
+@workspace.command("export")
+def workspace_export(
+    principal: Whose,
+    file: Annotated[Path, typer.Argument(help="A new file, .tar.zst by custom.")],
+    generation: Annotated[int, typer.Option(min=0, help="Which generation; the last one by default.")] = 0,
+    json: Json = False,
+) -> int:
+    """Write a generation of a principal's files into one archive."""
+    from nightporter.cli import rewinding
+
+    return rewinding.export(principal, file, generation, as_json=json)
+
+
+@workspace.command("import")
+def workspace_import(
+    principal: Whose,
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="An archive of `workspace export`.")],
+    json: Json = False,
+) -> int:
+    """Make a principal's files those of an archive, as a new generation that `undo` takes back."""
+    from nightporter.cli import rewinding
+
+    return rewinding.import_(principal, file, as_json=json)
+
+
 Code = Annotated[str, typer.Argument(metavar="ID", help="The approval's short name, or its UUID.")]
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -207,3 +209,49 @@ def still_busy() -> str:
 
 def forgotten(receipt: str) -> str:
     return f"Forgotten. The receipt is {receipt}; the journal's chain still verifies (nightporter journal verify)."
+
+
+NOTHING_DIFFERS = "Nothing differs."
+
+
+def no_state() -> str:
+    return "There is no process state yet: no command has run in a sandbox."
+
+
+def state_unreadable(reason: str) -> str:
+    return f"The process state cannot be read ({reason}); the next wake falls back to the one before."
+
+
+def no_generation() -> str:
+    return "There is no generation of this workspace yet."
+
+
+def exported_workspace(file: str, generation: int, entries: int, size: int) -> str:
+    return f"Generation {generation} ({entries} entries) is in {file} ({size} bytes)."
+
+
+def nobody_serves() -> str:
+    return "No runner has served this yet; it is done when one runs (`nightporter up`)."
+
+
+def state(kept: Mapping[str, Any]) -> str:
+    """``session_state.json`` for people."""
+    lines = []
+    for name, terminal in sorted(kept.get("terminals", {}).items()):
+        lines.append(f"terminal {name}: in {terminal.get('cwd')}, umask {terminal.get('umask')}")
+        for variable, held in sorted(terminal.get("variables", {}).items()):
+            flags = f" ({held.get('flags')})" if held.get("flags") else ""
+            lines.append(f"  {variable}{flags}={json.dumps(held.get('value'), ensure_ascii=False)[:200]}")
+        for key in ("functions", "aliases", "traps", "options", "shopt", "limits", "positional", "unset", "not_kept"):
+            held = terminal.get(key)
+            if held:
+                shown = ", ".join(map(str, sorted(held) if isinstance(held, dict) else held))
+                lines.append(f"  {key.replace('_', ' ')}: {shown[:500]}")
+        lines.append(f"  history: {len(terminal.get('history', []))} commands")
+    for task in kept.get("tasks", []):
+        command = " ".join(map(str, task.get("argv", [])))[:200]
+        lines.append(
+            f"task {task.get('task')}: {command}, policy {task.get('policy')}, started {task.get('starts')}x, "
+            f"log {task.get('log') or 'none'}"
+        )
+    return "\n".join(lines) or "Nothing is kept."

@@ -1,0 +1,146 @@
+"""``workspace state|diff|undo|redo|restore|export|import``: the history of files, from the command line.
+
+What changes files is a row in the inbox, served by a runner under the lease, as if it had been said in chat.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+from sqlalchemy import Connection
+
+from identity.users import Claim
+from nightporter import services
+from nightporter.cli import texts, wiring
+from nightporter.errors import FAILED, CommandError, NotRunning
+from nightporter.settings import Settings, load
+from router.envelope import Envelope
+from sandbox_runner.rewind import INBOX_KIND
+from sandbox_runner.seats import STATE_FILE, STATE_FILE_BYTES
+from workspace_store import archives, differences, inbox, outbox, principal, timeline
+from workspace_store import tenancy as tenancies
+from workspace_store.beneath import UnsafePath
+from workspace_store.database import now_us
+from workspace_store.packs import VolumeError
+from workspace_store.volumes import Volume, Volumes
+
+_WAIT_SECONDS = 300.0
+_POLL_SECONDS = 0.2
+_DONE = ("done", "failed", "set_aside")
+
+
+def state(name: str, *, as_json: bool) -> int:
+    """Print the process state as it is kept now: terminals, tasks, and what was withheld."""
+    settings, owner = _owner(name)
+    with _volume(settings, owner) as volume:
+        try:
+            kept = json.loads(volume.read_file(STATE_FILE, max_bytes=STATE_FILE_BYTES))
+        except FileNotFoundError as error:
+            raise CommandError(texts.no_state()) from error
+        except (UnsafePath, VolumeError, ValueError) as error:
+            raise CommandError(texts.state_unreadable(str(error))) from error
+    _print(json.dumps(kept, ensure_ascii=False) if as_json else texts.plain(texts.state(kept)))
+    return 0
+
+
+def diff(name: str, number: int, *, as_json: bool) -> int:
+    """Print what a generation changed, by default the last turn's."""
+    settings, owner = _owner(name)
+    line = wiring.run(settings, lambda connection, _: timeline.read(connection, owner), None, "read_now")
+    after = number or line.past[-1]
+    before = max((each for each in line.past if each < after), default=0)
+    with _volume(settings, owner) as volume:
+        if as_json:
+            for change in differences.changes(volume, before, after):
+                _print(json.dumps({"path": change.path, "kind": change.kind}, ensure_ascii=False))
+        else:
+            _print(differences.between(volume, before, after) or texts.NOTHING_DIFFERS)
+    return 0
+
+
+def move(name: str, words: str, *, as_json: bool) -> int:
+    """Say ``/undo``, ``/redo`` or ``/restore`` for a principal, and print the answer."""
+    settings, owner = _owner(name)
+    said = _ask(settings, owner, words)
+    _print(json.dumps(said, ensure_ascii=False) if as_json else texts.plain("\n\n".join(said["replies"])))
+    return 0 if said["status"] == "done" else FAILED
+
+
+def export(name: str, file: Path, number: int, *, as_json: bool) -> int:
+    """Write a generation into one ``.tar.zst``, by default the last committed one."""
+    settings, owner = _owner(name)
+    held = wiring.run(settings, lambda connection, _: tenancies.look(connection, owner), None, "read_now")
+    wanted = number or held.generation
+    if not wanted:
+        raise CommandError(texts.no_generation())
+    try:
+        with _volume(settings, owner) as volume, open(file, "xb", opener=_private) as to:
+            entries = archives.write(volume, wanted, to)
+    except FileExistsError as error:
+        raise CommandError(texts.export_exists(file)) from error
+    size = file.stat().st_size
+    body = {"file": str(file), "generation": wanted, "entries": entries, "bytes": size}
+    _print(json.dumps(body) if as_json else texts.exported_workspace(str(file), wanted, entries, size))
+    return 0
+
+
+def import_(name: str, file: Path, *, as_json: bool) -> int:
+    """Make a principal's files those of an archive, as a new generation."""
+    settings, owner = _owner(name)
+    with _volume(settings, owner) as volume, file.open("rb") as source:
+        root = archives.read(volume, source)
+    return move(name, f"/import {root}", as_json=as_json)
+
+
+def _owner(name: str) -> tuple[Settings, UUID]:
+    settings = load()
+    owner: UUID = wiring.run(settings, lambda _, owner: owner, name, "read_now")
+    return settings, owner
+
+
+def _volume(settings: Settings, owner: UUID) -> Volume:
+    volumes = Volumes(services.volumes_folder(settings))
+    if not volumes.exists(owner):
+        raise CommandError(texts.no_generation())
+    try:
+        return volumes.open(owner)
+    except VolumeError as error:
+        raise CommandError(str(error)) from error
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _ask(settings: Settings, owner: UUID, words: str) -> dict[str, Any]:
+    """Queue a row for a runner and wait for its answer. Raises NotRunning."""
+    identifier = uuid4()
+    told = Envelope("local", "", identifier.hex, Claim("local", "", "", "", ""), "command line", "", words)
+
+    def queue(connection: Connection, _: object) -> None:
+        seq, _owner = principal.received(connection, owner)
+        inbox.insert(
+            connection, status="pending", id=identifier, dedupe_key=told.dedupe_key, principal=owner, seq=seq,
+            kind=INBOX_KIND, actor=None, channel="local", account="", conversation=told.conversation, thread="",
+            envelope=told.to_json(), received_at=now_us(),
+        )  # fmt: skip
+
+    wiring.run(settings, queue, None, "write_now")
+    deadline = time.monotonic() + _WAIT_SECONDS
+    while time.monotonic() < deadline:
+        row = wiring.run(settings, lambda connection, _: inbox.get(connection, identifier), None, "read_now")
+        if row.status in _DONE:
+            found = wiring.run(settings, lambda connection, _: outbox.answers(connection, identifier), None, "read_now")
+            return {"status": row.status, "replies": [each.text for each in found]}
+        time.sleep(_POLL_SECONDS)
+    raise NotRunning(texts.nobody_serves())
+
+
+def _print(text: str) -> None:
+    sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace") + b"\n")
