@@ -90,6 +90,11 @@ class Publisher:
                 for name, text in state[key].items()
                 if keep(f"{word} {name}", text_holds_secret(text) or text_holds_secret(f"{name}={text}"), len(text))
             }
+        for key, words in (("positional", "positional parameters"), ("directories", "the directory stack")):
+            kept = state.get(key, [])
+            together = " ".join(kept)
+            if kept and not keep(words, text_holds_secret(together), len(together)):
+                state[key] = []
         history = [entry for entry in terminal.history if not text_holds_secret(entry)]
         if len(history) < len(terminal.history):
             self._withhold("a command in the history", notes)

@@ -133,6 +133,15 @@ async def test_secrets_are_withheld_and_named_once(house: Any, guest: Any) -> No
     assert await woken.output("echo [$DB_PASSWORD]") == "[]\n"
 
 
+async def test_a_secret_among_the_parameters_is_withheld(house: Any, guest: Any) -> None:
+    result = await guest.run("set -- --password hunter2 ghp_abcdefghijklmnopqrstuvwxyz0123")
+    assert "not kept: positional parameters" in result.notes
+    assert "hunter2" not in house.state_path.read_text()
+    assert "ghp_" not in house.state_path.read_text()
+    await guest.run("set -- plain words")
+    assert house.state()["terminals"]["main"]["positional"] == ["plain", "words"]
+
+
 async def test_a_replaced_shell_still_has_its_secrets_in_a_living_sandbox(guest: Any) -> None:
     await guest.run("export API_KEY=abc")
     await guest.run("exit")
