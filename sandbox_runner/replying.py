@@ -12,7 +12,7 @@ from workspace_store import continuations, drafts, outbox
 
 if TYPE_CHECKING:
     from sandbox_runner.assignments import Assignment
-    from sandbox_runner.turn import Turn
+    from sandbox_runner.turn_in_hand import Turn
 
 
 def queue_replies(

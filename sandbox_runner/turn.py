@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID, uuid4
 
 import structlog
@@ -31,9 +31,9 @@ from sandbox_runner.egress import texts as egress_texts
 from sandbox_runner.host import TurnSandbox
 from sandbox_runner.progress import TurnProgress
 from sandbox_runner.published import Snapshot, write_annexes, write_checkpoint
-from sandbox_runner.receiving import Received
 from sandbox_runner.sandboxes import ManagerAway, Sandboxes
-from workspace_store import changes, checkpoints, effects, inbox, journal, principal, spending
+from sandbox_runner.turn_in_hand import Begun, Ending, Turn
+from workspace_store import changes, checkpoints, effects, inbox, journal, principal
 from workspace_store.blobs import Blobs
 from workspace_store.database import Database, DatabaseUnavailable, now_us
 from workspace_store.file_limits import FileLimits
@@ -43,67 +43,12 @@ from workspace_store.principal import Lease, StaleLease
 
 log = structlog.get_logger()
 
-Ending = Literal["", "stop", "interrupt"]
-
 MAX_STEPS = 50
 STOP_POLL_SECONDS = 0.5
 
 
 class Withdrawn(Exception):
     """The message was deleted by its sender before its turn began."""
-
-
-@dataclass
-class Turn:
-    """A turn in hand."""
-
-    id: UUID
-    lease: Lease
-    assignments: list[Assignment]
-    recorded: resume.Recorded
-    seen: context.Seen
-    progress: TurnProgress
-    said: list[Said] = field(default_factory=list)
-    pending: list[Event] = field(default_factory=list)
-    """Events that need no durability before the commit they go into."""
-    received: dict[UUID, Received] = field(default_factory=dict)
-    """What became of the files of messages."""
-    touched: bool = False
-    status: inbox.Status = "done"
-    stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    """/stop was said, or more while arrivals interrupt; looked at with every transaction and twice a second."""
-    interrupted: bool = False
-    """It was not /stop."""
-    changed: list[changes.Untold] = field(default_factory=list)
-    """What people changed of what they said before, which this turn is the first to know."""
-    unpaid: list[Step] = field(default_factory=list)
-    """Steps whose cost is written with the pending events."""
-
-    @property
-    def principal(self) -> UUID:
-        return self.lease.principal
-
-    def end(self, reason: Ending) -> None:
-        """Remember that the turn is to end, if it is."""
-        if reason and not self.stopping.is_set():
-            self.interrupted = reason == "interrupt"
-            self.stopping.set()
-
-    def end_if_stopped(self) -> None:
-        """A safe point. Raises Stopped."""
-        if self.stopping.is_set():
-            raise Stopped
-
-
-@dataclass(frozen=True)
-class Begun:
-    """What a turn begins with, as one transaction read it."""
-
-    events: list[journal.Recorded]
-    rows: list[Row]
-    seen: context.Seen
-    changed: list[changes.Untold]
-    stopped: bool = False
 
 
 @dataclass
@@ -142,9 +87,9 @@ class TurnRunner:
                 raise
             except Stopped:
                 turn.pending.append(Event("turn.stopped", {"interrupted": True} if turn.interrupted else {}))
-                replies = _same_for_all(turn, texts.INTERRUPTED if turn.interrupted else texts.STOPPED)
+                replies = turn.same_for_all(texts.INTERRUPTED if turn.interrupted else texts.STOPPED)
             except OverBudget as error:
-                replies = _same_for_all(turn, str(error))
+                replies = turn.same_for_all(str(error))
             except Exception as error:
                 log.exception("turn failed", turn=str(turn.id), principal=str(turn.principal))
                 replies = self._fail(turn, error)
@@ -159,7 +104,7 @@ class TurnRunner:
                 log.warning("no snapshot", turn=str(turn.id), reason=str(error))
                 snapshot = None
                 replies = {message: f"{text}\n\n{texts.not_saved(str(error))}" for message, text in replies.items()}
-            replies = _with_file_problems(turn, replies)
+            replies = turn.with_file_problems(replies)
             released = await self._commit(turn, sandbox, snapshot, replies)
         if not released:
             await self._fold(turn)
@@ -193,7 +138,7 @@ class TurnRunner:
         turn = Turn(turn_id, lease, given, resume.read(begun.events), begun.seen, progress)
         turn.end("stop" if begun.stopped else "")
         turn.changed = changed = begun.changed
-        turn.said = [_asked(assignment) for assignment in turn.assignments]
+        turn.said = [said_by(assignment) for assignment in turn.assignments]
         if changed:
             about = "\n\n".join(filter(None, (texts.changed(changed), turn.said[0].data.get("context"))))
             turn.said[0] = replace(turn.said[0], data={**turn.said[0].data, "context": about})
@@ -320,7 +265,7 @@ class TurnRunner:
                     raise outcome
         requested = turn.recorded.requested.get(call.id)
         if requested is None:
-            await self._append(turn, [*sandbox.unsaid_events(), _requested(call, sandbox.id)])
+            await self._append(turn, [*sandbox.unsaid_events(), request_of(call, sandbox.id)])
         elif tool.repetition == "once":
             closed = await resume.close_uncertain(turn.id, sandbox, call, requested)
             if closed is not None:
@@ -371,7 +316,7 @@ class TurnRunner:
 
         def transaction(connection: Connection) -> tuple[list[Row], Ending]:
             journal.append(connection, turn.principal, given, under=turn.lease, turn=turn.id)
-            _pay(connection, turn)
+            turn.pay(connection)
             for write in writes:
                 write(connection)
             ending = self._ending(connection, turn)
@@ -385,7 +330,7 @@ class TurnRunner:
         turn.unpaid.clear()
         for assignment in assignments.read(taken, self.read_message):
             turn.assignments.append(assignment)
-            turn.said.append(_asked(assignment))
+            turn.said.append(said_by(assignment))
 
     @property
     def _steers(self) -> bool:
@@ -393,7 +338,7 @@ class TurnRunner:
 
     def _ending(self, connection: Connection, turn: Turn) -> Ending:
         """Whether the turn is to end, and why."""
-        if principal.is_stopped(connection, turn.principal, max(row.seq for row in _rows(turn))):
+        if principal.is_stopped(connection, turn.principal, max(row.seq for row in turn.rows)):
             return "stop"
         interrupts = self.arrivals == "interrupt" and inbox.waiting_like(connection, turn.assignments[0].row)
         return "interrupt" if interrupts else ""
@@ -415,7 +360,7 @@ class TurnRunner:
         turn.status = "failed"
         turn.pending.append(Event("turn.failed", {"reason": f"{type(error).__name__}: {error}"}))
         reason = str(error) if isinstance(error, EngineError | SandboxError) else type(error).__name__
-        return _same_for_all(turn, texts.turn_failed(turn.id.hex, reason))
+        return turn.same_for_all(texts.turn_failed(turn.id.hex, reason))
 
     # save
 
@@ -423,7 +368,7 @@ class TurnRunner:
         """Serialize process state and snapshot the volume; None for a turn that touched neither."""
         if not turn.touched:
             return None
-        note = _note(turn)
+        note = turn.note
         try:
             return await sandbox.snapshot(turn.id, note)
         except SandboxLost:
@@ -447,14 +392,14 @@ class TurnRunner:
             body = {"generation": snapshot.generation if snapshot and changed else None, "status": turn.status}
             events.append(Event("checkpoint.committed", body))
             seq = journal.append(connection, turn.principal, events, under=turn.lease, turn=turn.id)
-            _pay(connection, turn)
+            turn.pay(connection)
             replying.queue_replies(connection, turn, replies, sandbox.sending)
             write_checkpoint(connection, turn.principal, seq, turn.id, snapshot)
             write_annexes(connection, snapshot)
             checkpoints.record_turn(
                 connection, turn.principal, seq, turn.id, [item.to_json() for item in kept], context.tokens_of(kept)
             )
-            rows = [row.id for row in _rows(turn)]
+            rows = [row.id for row in turn.rows]
             inbox.finish(connection, rows, turn.status)
             principal.drained(connection, turn.principal, len(rows))
             changes.told(connection, [change.key for change in turn.changed])
@@ -478,50 +423,3 @@ class TurnRunner:
                 journal.append(connection, turn.principal, [Event("context.compressed", body)], under=turn.lease)
 
         await self.database.write(transaction)
-
-
-def _asked(assignment: Assignment) -> Said:
-    data = {"context": assignment.context} if assignment.context else {}
-    if assignment.row.kind != "message":
-        # Told to the engine by the house, not said by a person.
-        data["kind"] = assignment.row.kind
-    return Said("user", assignment.text, message=assignment.row.id.hex, data=data, speaker=assignment.speaker)
-
-
-def _requested(call: ToolCall, sandbox: str | None) -> Event:
-    body = {"call": call.id, "name": call.name, "arguments": dict(call.arguments), "sandbox": sandbox}
-    return Event("tool.requested", body)
-
-
-def _same_for_all(turn: Turn, text: str) -> Mapping[str, str]:
-    return {assignment.row.id.hex: text for assignment in turn.assignments}
-
-
-def _with_file_problems(turn: Turn, replies: Mapping[str, str]) -> Mapping[str, str]:
-    """Whatever the engine makes of it, the person learns which of their files are not there."""
-    problems = {
-        assignment.row.id.hex: [
-            problem
-            for message in assignment.with_files
-            if message in turn.received
-            for problem in turn.received[message].problems
-        ]
-        for assignment in turn.assignments
-    }
-    return {message: "\n\n".join([text, *problems.get(message, [])]) for message, text in replies.items()}
-
-
-def _note(turn: Turn) -> str:
-    files = [file["name"] for received in turn.received.values() for file in received.files]
-    return (turn.assignments[0].text or ", ".join(files))[:80]
-
-
-def _rows(turn: Turn) -> list[Row]:
-    return [row for assignment in turn.assignments for row in assignment.rows]
-
-
-def _pay(connection: Connection, turn: Turn) -> None:
-    """Count what the pending steps cost, with the events that tell of them."""
-    for step in turn.unpaid:
-        if step.usage is not None:
-            spending.add(connection, turn.principal, step.model, step.usage)

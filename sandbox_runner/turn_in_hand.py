@@ -1,0 +1,128 @@
+"""A turn in hand: its lease, the messages it works on, what was said and done so far, and what is yet to be written."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+from uuid import UUID
+
+from sqlalchemy import Connection
+
+from agent import context
+from agent.engine import Step, ToolCall
+from agent.trajectory import Said
+from sandbox_runner import resume
+from sandbox_runner.asking import Stopped
+from sandbox_runner.assignments import Assignment
+from sandbox_runner.progress import TurnProgress
+from sandbox_runner.receiving import Received
+from workspace_store import changes, inbox, journal, spending
+from workspace_store.inbox import Row
+from workspace_store.journal import Event
+from workspace_store.principal import Lease
+
+Ending = Literal["", "stop", "interrupt"]
+
+
+@dataclass
+class Turn:
+    """A turn in hand."""
+
+    id: UUID
+    lease: Lease
+    assignments: list[Assignment]
+    recorded: resume.Recorded
+    seen: context.Seen
+    progress: TurnProgress
+    said: list[Said] = field(default_factory=list)
+    pending: list[Event] = field(default_factory=list)
+    """Events that need no durability before the commit they go into."""
+    received: dict[UUID, Received] = field(default_factory=dict)
+    """What became of the files of messages."""
+    touched: bool = False
+    status: inbox.Status = "done"
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    """/stop was said, or more while arrivals interrupt; looked at with every transaction and twice a second."""
+    interrupted: bool = False
+    """It was not /stop."""
+    changed: list[changes.Untold] = field(default_factory=list)
+    """What people changed of what they said before, which this turn is the first to know."""
+    unpaid: list[Step] = field(default_factory=list)
+    """Steps whose cost is written with the pending events."""
+
+    @property
+    def principal(self) -> UUID:
+        return self.lease.principal
+
+    def end(self, reason: Ending) -> None:
+        """Remember that the turn is to end, if it is."""
+        if reason and not self.stopping.is_set():
+            self.interrupted = reason == "interrupt"
+            self.stopping.set()
+
+    def end_if_stopped(self) -> None:
+        """A safe point. Raises Stopped."""
+        if self.stopping.is_set():
+            raise Stopped
+
+    @property
+    def rows(self) -> list[Row]:
+        """The inbox rows in hand."""
+        return [row for assignment in self.assignments for row in assignment.rows]
+
+    @property
+    def note(self) -> str:
+        """What a generation made by it is called."""
+        files = [file["name"] for received in self.received.values() for file in received.files]
+        return (self.assignments[0].text or ", ".join(files))[:80]
+
+    def same_for_all(self, text: str) -> Mapping[str, str]:
+        """One answer to every message in hand."""
+        return {assignment.row.id.hex: text for assignment in self.assignments}
+
+    def with_file_problems(self, replies: Mapping[str, str]) -> Mapping[str, str]:
+        """Whatever the engine makes of it, the person learns which of their files are not there."""
+        problems = {
+            assignment.row.id.hex: [
+                problem
+                for message in assignment.with_files
+                if message in self.received
+                for problem in self.received[message].problems
+            ]
+            for assignment in self.assignments
+        }
+        return {message: "\n\n".join([text, *problems.get(message, [])]) for message, text in replies.items()}
+
+    def pay(self, connection: Connection) -> None:
+        """Count what the pending steps cost, with the events that tell of them."""
+        for step in self.unpaid:
+            if step.usage is not None:
+                spending.add(connection, self.principal, step.model, step.usage)
+
+
+@dataclass(frozen=True)
+class Begun:
+    """What a turn begins with, as one transaction read it."""
+
+    events: list[journal.Recorded]
+    rows: list[Row]
+    seen: context.Seen
+    changed: list[changes.Untold]
+    stopped: bool = False
+
+
+def said_by(assignment: Assignment) -> Said:
+    """A message as the trajectory has it."""
+    data = {"context": assignment.context} if assignment.context else {}
+    if assignment.row.kind != "message":
+        # Told to the engine by the house, not said by a person.
+        data["kind"] = assignment.row.kind
+    return Said("user", assignment.text, message=assignment.row.id.hex, data=data, speaker=assignment.speaker)
+
+
+def request_of(call: ToolCall, sandbox: str | None) -> Event:
+    """The event that says that a tool is about to run, and in which sandbox."""
+    body = {"call": call.id, "name": call.name, "arguments": dict(call.arguments), "sandbox": sandbox}
+    return Event("tool.requested", body)
