@@ -12,7 +12,7 @@ from uuid import UUID
 from sqlalchemy import Connection, select
 from sqlalchemy import update as update_of
 
-from identity import merging, pairing, users
+from identity import merging, pairing, reach, users
 from identity.merging import Holdings, Merge, MergeRefused
 from identity.pairing import Waiting
 from identity.settings import ExternalIdentity
@@ -136,6 +136,8 @@ def unlink(connection: Connection, name: str, actor: UUID | None) -> tuple[User,
     if known is None or user is None:
         raise AdminRefused(f"nobody is known as {name}; `users show` lists the names of a user")
     users.remove_identity(connection, known)
+    for owner in {user.id, known.user or user.id}:
+        reach.lose(connection, owner, [known])
     _linked(connection, user.id, known, "identity.unlinked", actor)
     return user, known
 

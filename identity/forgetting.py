@@ -183,5 +183,3 @@ def _erase_turns(connection: Connection, room: UUID, owners: Sequence[UUID]) -> 
             connection.execute(update(turns).where(*this).values(messages=to_json(messages), folded=folded))
             gone = "DELETE FROM memory_search WHERE principal = :room AND ref = :ref"
             connection.execute(text(gone), {"room": room.hex, "ref": str(row.turn)})
-
-

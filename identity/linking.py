@@ -16,7 +16,7 @@ from uuid import UUID, uuid4
 from sqlalchemy import BigInteger, Column, Connection, Index, Text, bindparam, delete, select, update
 from sqlmodel import Field, SQLModel
 
-from identity import codes, merging, pairing, users
+from identity import codes, merging, pairing, reach, users
 from identity.merging import OBJECTION_SECONDS, UNLINK_SECONDS, Merge
 from identity.users import Claim, Known, User
 from workspace_store import journal, principal
@@ -298,6 +298,7 @@ def unlink(connection: Connection, user: User, known: Known) -> bool:
     if len(users.identities(connection, user.id)) < 2:
         raise merging.MergeRefused("it is the only way you have to reach me")
     users.remove_identity(connection, known)
+    reach.lose(connection, user.id, [known])
     users.record(connection, user.id, user.id, "identity.unlinked", {"identity": known.name})
     journal.append(connection, user.id, [Event("identity.unlinked", {"identity": known.name})], under=None)
     return True

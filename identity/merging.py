@@ -31,7 +31,7 @@ from sqlalchemy import (
 from sqlalchemy import update as update_of
 from sqlmodel import Field, SQLModel
 
-from identity import users
+from identity import reach, users
 from identity.names import harmless
 from identity.users import User
 from workspace_store import approvals, checkpoints, inbox, journal, memory, principal
@@ -155,6 +155,9 @@ def check(connection: Connection, kept: UUID, absorbed: UUID) -> tuple[User, Use
     for one in found:
         if one is not None and one.merged_into is not None:
             raise MergeRefused(f"{one.id} is merged into {one.merged_into} already")
+        if one is not None and one.blocked:
+            # Or whoever is blocked would speak again as the other one.
+            raise MergeRefused(f"{one.id} is blocked; unblock them first")
     return found[0], found[1]
 
 
@@ -185,8 +188,7 @@ def attempt(connection: Connection, asked: Merge) -> bool:
     if not _hold(connection, asked.kept, asked.absorbed) or inbox.unfinished(connection, asked.absorbed):
         return False
     moved: dict[str, Any] = {"role": kept.role}
-    count = inbox.move_pending(connection, asked.absorbed, asked.kept)
-    principal.drained(connection, asked.absorbed, count)
+    inbox.move_pending(connection, asked.absorbed, asked.kept)
     moved["approvals"] = [one.hex for one in approvals.move(connection, asked.absorbed, asked.kept)]
     family = principal.scope(connection, asked.absorbed)
     _set_root(connection, family, asked.kept)
@@ -207,12 +209,16 @@ def undo(connection: Connection, absorbed: UUID, actor: UUID | None) -> Merge | 
     lost = users.get(connection, absorbed)
     if done is None or lost is None or lost.merged_into is None:
         raise MergeRefused("that user is not merged into another")
-    if not _hold(connection, lost.merged_into, absorbed):
+    if users.is_blocked(connection, lost.merged_into):
+        raise MergeRefused(f"{lost.merged_into} is blocked; unblock them first")
+    if not _hold(connection, lost.merged_into, absorbed) or inbox.unfinished(connection, lost.merged_into):
         return None
     _set(connection, done, state="undone", undone_at=now_us())
     family = _family(connection, absorbed)
     _set_root(connection, [absorbed], None)
     _set_root(connection, [one for one in family if one != absorbed], absorbed)
+    said = reach.lose(connection, lost.merged_into, users.identities(connection, absorbed))
+    inbox.move_pending(connection, lost.merged_into, absorbed, only=set(said))
     moved = json.loads(done.moved)
     approvals.move_back(connection, [UUID(one) for one in moved.get("approvals", ())], absorbed)
     kept = users.get(connection, done.kept)

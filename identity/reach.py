@@ -6,13 +6,14 @@ that one of their identities is. A room is never a way to reach somebody.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
 
 from sqlalchemy import Connection
 
 from identity import rooms, users
 from identity.users import Known
-from workspace_store import inbox
+from workspace_store import continuations, inbox
 from workspace_store.inbox import Row
 from workspace_store.outbox import Address
 
@@ -33,7 +34,8 @@ def at(connection: Connection, user: UUID, channel: str, account: str | None = N
         return None
     if channel != EMAIL:
         for row in inbox.newest(connection, user, channel):
-            if any(row.account == place for place, _ in known) and not _is_room(connection, row):
+            known_there = row.actor == user and any(row.account == place for place, _ in known)
+            if known_there and not _is_room(connection, row):
                 return Address(channel, row.account, row.conversation, row.thread)
     place, external = known[-1]
     return None if channel == TELEGRAM and external.startswith("-") else Address(channel, place, external, "")
@@ -49,9 +51,17 @@ def of(known: Known) -> Address | None:
 def last(connection: Connection, user: UUID) -> Address | None:
     """Where they wrote last in private, at whichever channel; None: they never have."""
     for row in inbox.newest(connection, user):
-        if not _is_room(connection, row):
+        if row.actor == user and not _is_room(connection, row):
             return Address(row.channel, row.account, row.conversation, row.thread)
     return None
+
+
+def lose(connection: Connection, user: UUID, identities: Sequence[Known]) -> list[UUID]:
+    """These are not theirs any more: where they spoke, nothing of this user's is said. The inbox rows they said."""
+    said = inbox.said_by(connection, user, {known.key for known in identities})
+    inbox.disown(connection, said)
+    continuations.end(connection, user)
+    return said
 
 
 def _is_room(connection: Connection, row: Row) -> bool:

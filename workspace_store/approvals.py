@@ -428,13 +428,9 @@ def place_of(connection: Connection, principal: UUID) -> Place | None:
     row = inbox.where_heard(connection, principal)
     if row is None:
         return None
-    given = json.loads(row.envelope).get("reply") or {}
-    reply = {name: value for name, value in given.items() if name not in _ANSWERS_ONLY}
-    return Place(Address(row.channel, row.account, row.conversation, row.thread), reply, row.actor)
+    return Place(Address(*row.strand), inbox.reply_later(row), row.actor)
 
 
-_ANSWERS_ONLY = frozenset({"private", "response_url", "pressed", "query"})
-"""What a channel wants back with the answer to a command or a press, and with nothing else."""
 _PENDING = text("approval.status = 'pending'")
 
 

@@ -45,7 +45,7 @@ class Elsewhere:
 
 def write(connection: Connection, owner: UUID, seq: int, left: Address, place: Address) -> None:
     """From the inbox row ``seq`` on, what was said in ``left`` before is answered at ``place``."""
-    connection.execute(delete(continuation).where(continuation.c.principal == owner))
+    end(connection, owner)
     row = {"principal": owner, "seq": seq, "left": to_json(asdict(left)), "place": to_json(asdict(place))}
     connection.execute(continuation.insert(), row)
 
@@ -60,4 +60,9 @@ def elsewhere(connection: Connection, row: Row) -> Elsewhere | None:
     if newest is None or newest.seq <= found.seq:
         return Elsewhere(Address(**json.loads(found.place)), {})
     place = Address(newest.channel, newest.account, newest.conversation, newest.thread)
-    return None if place == said_in else Elsewhere(place, json.loads(newest.envelope).get("reply") or {})
+    return None if place == said_in else Elsewhere(place, inbox.reply_later(newest))
+
+
+def end(connection: Connection, owner: UUID) -> None:
+    """What is under way is answered where it was said."""
+    connection.execute(delete(continuation).where(continuation.c.principal == owner))

@@ -7,8 +7,10 @@ says in the same strand until then belongs to its burst, and one turn serves the
 
 from __future__ import annotations
 
+import json
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID
 
 from sqlalchemy import BigInteger, Column, Connection, Index, Text, bindparam, case, select, text, update
@@ -220,9 +222,10 @@ def rewrite(connection: Connection, identifier: UUID, envelope: str) -> None:
 
 
 def where_heard(connection: Connection, owner: UUID) -> Row | None:
-    """The message being worked on, else the newest one that came, else the newest command."""
+    """The message being worked on, else the newest one that came, else the newest command; none that was disowned."""
     newest = select(*_COLUMNS).where(inbox.c.principal == owner).order_by(inbox.c.seq.desc()).limit(1)
-    for query in (newest.where(inbox.c.status == "running"), newest.where(inbox.c.kind == "message"), newest):
+    said = newest.where(inbox.c.actor.is_not(None))
+    for query in (newest.where(inbox.c.status == "running"), said.where(inbox.c.kind == "message"), said):
         found = connection.execute(query).one_or_none()
         if found:
             return Row(**found._mapping)
@@ -258,8 +261,9 @@ def waiting_like(connection: Connection, row: Row) -> list[Row]:
 
 
 def newest_said(connection: Connection, owner: UUID) -> Row | None:
-    """The newest row of a principal that somebody wrote."""
-    query = select(*_COLUMNS).where(inbox.c.principal == owner, inbox.c.kind.in_(("message", "command")))
+    """The newest row of a principal that somebody wrote who is theirs still."""
+    wrote = (inbox.c.kind.in_(("message", "command")), inbox.c.actor.is_not(None))
+    query = select(*_COLUMNS).where(inbox.c.principal == owner, *wrote)
     found = connection.execute(query.order_by(inbox.c.seq.desc()).limit(1)).one_or_none()
     return Row(**found._mapping) if found else None
 
@@ -282,14 +286,48 @@ def unfinished(connection: Connection, owner: UUID) -> bool:
     return any('"attachments":[]' not in row.envelope for row in connection.execute(pending))
 
 
-def move_pending(connection: Connection, owner: UUID, to: UUID) -> int:
-    """Give what waits for one principal to another, at the end of its line; how many rows. Both rows are locked."""
+def move_pending(connection: Connection, owner: UUID, to: UUID, only: Collection[UUID] | None = None) -> int:
+    """Give what waits for one principal to another (``only``: of these rows), at the end of its line; how many rows.
+
+    Counted at both. Both principals are locked.
+    """
     waiting = select(inbox.c.id).where(inbox.c.principal == owner, inbox.c.status == "pending").order_by(inbox.c.seq)
-    found = [row.id for row in connection.execute(waiting)]
+    found = [row.id for row in connection.execute(waiting) if only is None or row.id in only]
     for identifier in found:
         seq, _ = received(connection, to)
         connection.execute(update(inbox).where(inbox.c.id == identifier).values(principal=to, seq=seq, actor=to))
+    principals.drained(connection, owner, len(found))
     return len(found)
+
+
+def said_by(connection: Connection, owner: UUID, senders: Collection[tuple[str, str, str]]) -> list[UUID]:
+    """The rows of a principal that came from these (channel, account, external id). Reads all of their channels."""
+    at = {channel for channel, _, _ in senders}
+    rows = connection.execute(
+        select(inbox.c.id, inbox.c.envelope).where(inbox.c.principal == owner, inbox.c.channel.in_(at))
+    )
+    return [row.id for row in rows if _sender(json.loads(row.envelope).get("sender") or {}) in senders]
+
+
+def _sender(claim: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+    return claim.get("channel"), claim.get("account"), claim.get("external_id")
+
+
+def disown(connection: Connection, rows: Sequence[UUID]) -> None:
+    """Whoever said these is not their principal's person any more: where they were said is no place to reach them."""
+    for start in range(0, len(rows), 500):
+        some = rows[start : start + 500]
+        connection.execute(update(inbox).where(inbox.c.id.in_(some)).values(actor=None))
+
+
+def reply_later(row: Row) -> dict[str, Any]:
+    """What its channel wants back with anything that is said in the same place later on."""
+    given = json.loads(row.envelope).get("reply") or {}
+    return {name: value for name, value in given.items() if name not in _ANSWERS_ONLY}
+
+
+_ANSWERS_ONLY = frozenset({"private", "response_url", "pressed", "query"})
+"""What a channel wants back with the answer to a command or a press, and with nothing else."""
 
 
 def taken_by(connection: Connection, turn: UUID) -> list[Row]:

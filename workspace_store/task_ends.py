@@ -32,7 +32,8 @@ def record(connection: Connection, held: Tenancy, sandbox: str, body: dict[str, 
     if place is None:
         return False
     told = json.loads(place.envelope)
-    told |= {"external_id": key, "text": text, "context": "", "attachments": [], "sent_at": None}
+    told |= {"external_id": key, "text": text, "context": "", "attachments": [], "sent_at": None, "raw": ""}
+    told["reply"] = inbox.reply_later(place)
     seq, _ = principal.received(connection, owner)
     inbox.insert(
         connection, status="pending", id=uuid4(), dedupe_key=key, principal=owner, seq=seq, kind=KIND,
