@@ -32,7 +32,7 @@ from sandbox_runner.host import TurnSandbox
 from sandbox_runner.progress import TurnProgress
 from sandbox_runner.published import Snapshot, write_annexes, write_checkpoint
 from sandbox_runner.sandboxes import ManagerAway, Sandboxes
-from sandbox_runner.turn_in_hand import Begun, Ending, Turn
+from sandbox_runner.turn_in_hand import Begun, Ending, Turn, request_of, said_by
 from workspace_store import changes, checkpoints, effects, inbox, journal, principal
 from workspace_store.blobs import Blobs
 from workspace_store.database import Database, DatabaseUnavailable, now_us
