@@ -21,7 +21,7 @@ from sqlmodel import Field, SQLModel
 import identity
 import workspace_store
 from identity import linking, pairing, users
-from workspace_store import checkpoints, inbox, journal
+from workspace_store import attachments, changes, checkpoints, inbox, journal
 from workspace_store.database import now_us, table, to_json
 from workspace_store.principal import principal as principals
 
@@ -103,7 +103,8 @@ def erase(connection: Connection, owners: Sequence[UUID]) -> Erased:
             rows[found.name] = connection.execute(delete(found).where(condition)).rowcount
         for name in DONE_BY:
             if name in found.c:
-                connection.execute(update(found).where(found.c[name].in_(owners)).values({name: None}))
+                nobody = {name: None, **({f"{name}_name": ""} if f"{name}_name" in found.c else {})}
+                connection.execute(update(found).where(found.c[name].in_(owners)).values(nobody))
     connection.execute(
         update(principals)
         .where(principals.c.id.in_(owners))
@@ -146,7 +147,7 @@ def _erase_traces(connection: Connection, known: users.Known) -> None:
     sender = f"{known.channel}:{known.account}:{known.external_id}"
     connection.execute(delete(linking.code_guess).where(linking.code_guess.c.sender == sender))
     pairing.forget(connection, users.Claim(*known.key))
-    said = linking.link_code.c.other.like(f"%{json.dumps(known.external_id)}%")
+    said = linking.link_code.c.other.contains(json.dumps(known.external_id), autoescape=True)
     connection.execute(delete(linking.link_code).where(said))
 
 
@@ -162,6 +163,11 @@ def _erase_from_rooms(connection: Connection, owners: Sequence[UUID]) -> int:
         connection.execute(update(inbox.inbox).where(inbox.inbox.c.id == row.id).values(envelope=to_json(blank)))
         about = journal.payload.c.body.like(f'%"message":"{row.id.hex}"%')
         connection.execute(delete(journal.payload).where(journal.payload.c.principal == row.principal, about))
+        changed = changes.message_change.c.message == row.id
+        connection.execute(update(changes.message_change).where(changed).values(before="", after="", untold=False))
+        # What was sent stays the room's; what a person called it does not.
+        file = attachments.attachment.c.inbox == row.id
+        connection.execute(update(attachments.attachment).where(file).values(name=FORGOTTEN, reference=""))
     for room in {row.principal for row in rows}:
         _erase_turns(connection, room, owners)
     return len(rows)

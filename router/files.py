@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 from router import texts
 from router.envelope import Attachment
-from workspace_store import names
+from workspace_store import blobs, names
 from workspace_store.attachments import New
 from workspace_store.file_limits import FileLimits
 
-BLOB_CHARACTERS = 64
 MAX_TYPE_CHARACTERS = 200
 KNOWN_BEYOND = 50
 """Of a message with more files than it may have, so many of the others are still named."""
@@ -25,7 +24,7 @@ def prepare(attachments: Sequence[Attachment], limits: FileLimits) -> list[New]:
         name = names.unique_name(names.safe_name(item.name, f"file-{position + 1}"), taken)
         reason = item.problem or _problem(position, item.size, left, limits)
         left -= 0 if reason else item.size
-        kept = len(item.blob) == BLOB_CHARACTERS
+        kept = blobs.is_name(item.blob)
         found.append(
             New(
                 name=name,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -53,5 +52,5 @@ async def unless_stopped(work: Coroutine[Any, Any, Got], stopping: asyncio.Event
     finally:
         for task in (working, watching):
             task.cancel()
-        with contextlib.suppress(asyncio.CancelledError, Exception):
-            await working
+        # Not awaited by itself: a cancellation of the turn that comes meanwhile must not be taken for this one's.
+        await asyncio.gather(working, watching, return_exceptions=True)

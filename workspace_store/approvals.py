@@ -392,7 +392,8 @@ def waiting(connection: Connection, principal: UUID | None, decider: Decider | N
     if principal is not None:
         mine.append(approval.c.principal == principal)
     if decider is not None:
-        mine.append(and_(approval.c.role == "asked", approval.c.asked == decider.id))
+        they = principals.scope(connection, decider.id)
+        mine.append(and_(approval.c.role == "asked", approval.c.asked.in_(they)))
         if decider.role == "admin":
             mine.append(approval.c.role == "admin")
     if mine:
@@ -438,7 +439,8 @@ def _may(connection: Connection, found: Approval, decider: Decider | None) -> bo
     """In a room whoever asked for the work may answer, unless they are a guest, and any admin."""
     if decider is None:
         return True
-    if found.role == "asked" and decider.id == found.asked:
+    # Who was asked may be merged into the one who answers; in a room, nothing says so but that.
+    if found.role == "asked" and found.asked in principals.scope(connection, decider.id):
         return decider.role != "guest"
     return decider.role == "admin" and (found.role == "admin" or principals.kind(connection, found.principal) == "room")
 

@@ -171,8 +171,13 @@ def blob_name(data: bytes) -> str:
     return blake3(data).hexdigest()
 
 
+def is_name(text: str) -> bool:
+    """Whether a text names a blob; what a platform calls a file does not."""
+    return bool(_HASH.match(text))
+
+
 def _place(folder: Path, blob: str) -> Path:
-    if not _HASH.match(blob):
+    if not is_name(blob):
         raise ValueError(f"{blob!r} is not a BLAKE3 hash in hex")
     return folder / blob[:2] / blob
 

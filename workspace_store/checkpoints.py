@@ -244,8 +244,9 @@ def generations_beyond(connection: Connection, owner: UUID, most: int, before: i
         .where(generation.c.principal == owner)
         .order_by(generation.c.generation.desc())
         .limit(most)
+        .subquery()
     )
-    oldest, newest = connection.execute(select(func.min(kept.subquery().c[0]), func.max(kept.subquery().c[0]))).one()
+    oldest, newest = connection.execute(select(func.min(kept.c.generation), func.max(kept.c.generation))).one()
     query = select(generation.c.generation).where(
         generation.c.principal == owner,
         generation.c.generation != newest,

@@ -14,6 +14,7 @@ from uuid import UUID, uuid4
 from sqlalchemy import Connection, bindparam, select, update
 
 from workspace_store import inbox
+from workspace_store import principal as principals
 from workspace_store.database import database_now_us, now_us, to_json
 from workspace_store.outbox import Reply, outbox, reply_of
 
@@ -83,9 +84,16 @@ def still(connection: Connection, reply: UUID, claimer: str) -> bool:
 
 
 def finish(connection: Connection, *, key: str, turn: UUID, message: UUID, content: dict[str, Any]) -> UUID | None:
-    """Make the draft of a turn its reply, to be sent in its place; None where nothing was shown of it."""
+    """Make the draft of a turn its reply, to be sent in its place; None where nothing was shown of it.
+
+    Of a closed principal it stays as it was shown: nothing more is said for them.
+    """
     there = connection.execute(_FIND, {"of": _key(turn)}).one_or_none()
     if there is None:
+        return None
+    if principals.is_closed(connection, there.principal):
+        ended = {"status": "withdrawn", "settled_at": now_us()}
+        connection.execute(update(outbox).where(outbox.c.number == there.number).values(**ended))
         return None
     connection.execute(
         update(outbox)

@@ -326,8 +326,9 @@ def reply_later(row: Row) -> dict[str, Any]:
     return {name: value for name, value in given.items() if name not in _ANSWERS_ONLY}
 
 
-_ANSWERS_ONLY = frozenset({"private", "response_url", "pressed", "query"})
-"""What a channel wants back with the answer to a command or a press, and with nothing else."""
+_ANSWERS_ONLY = frozenset({"private", "response_url", "pressed", "query", "cc"})
+"""What a channel wants back with the answer itself, and with nothing else: other readers of a mail heard only that one
+asked."""
 
 
 def taken_by(connection: Connection, turn: UUID) -> list[Row]:

@@ -150,3 +150,12 @@ async def test_another_person_is_not_led_along(door: Inbox) -> None:
     assert await told(door, await say(door, "/continue email", other, Address("slack", "T1", "D2", ""))) == (
         texts.not_linked("email")
     )
+
+
+async def test_other_readers_of_a_mail_are_not_told_what_was_asked_elsewhere(door: Inbox) -> None:
+    first = await say(door, "between us: where is the spare key?")
+    await link(door, first.principal, MAIL)
+    await say(door, "/continue email")
+    place = Address("email", "", "ann@example.org", "<1@example.org>")
+    await say(door, "hello all", MAIL, place, reply={"to": "ann@example.org", "cc": ["bob@example.org"]})
+    assert await answered_at(door, first) == Elsewhere(place, {"to": "ann@example.org"})

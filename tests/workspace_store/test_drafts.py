@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 from sqlalchemy import Connection
 
 from tests.workspace_store.people import person, receive
-from workspace_store import drafts, inbox, outbox
+from workspace_store import drafts, inbox, outbox, principal
 from workspace_store.database import Database
 from workspace_store.outbox import Reply
 
@@ -107,3 +107,14 @@ def test_what_has_ended_is_not_shown_again(database: Database) -> None:
 def test_a_turn_without_a_draft_ends_as_ever(database: Database) -> None:
     turn, message = running(database, person(database))
     assert finish(database, turn, message) is None
+
+
+def test_a_draft_of_a_closed_principal_says_nothing_more(database: Database) -> None:
+    owner = person(database)
+    turn, message = running(database, owner)
+    assert begin(database, turn, message) is not None
+    database.write_now(lambda connection: principal.close(connection, owner))
+    assert finish(database, turn, message) is None
+    assert claim(database, "a") == []
+    database.write_now(lambda connection: principal.reopen(connection, owner))
+    assert claim(database, "b", "a") == []
