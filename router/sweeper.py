@@ -35,6 +35,9 @@ class Chore:
     do: Callable[[Connection], object]
 
 
+EXPIRY = Chore(approvals.any_due, approvals.expire_due)
+
+
 @dataclass
 class Sweeper:
     """``serve`` starts serving a principal in this process if a slot is free; ``held``: those it serves already."""
@@ -56,13 +59,10 @@ class Sweeper:
                 if not self.database.is_sqlite and asyncio.get_running_loop().time() - renewed > RENEW_SECONDS:
                     await self.database.write(lambda connection: principal.renew_leases(connection, self.owner))
                     renewed = asyncio.get_running_loop().time()
-                if await self.database.read(approvals.any_due):
-                    await self.database.write(approvals.expire_due)
                 for found in await self.database.write(partial(self._find, not_rung_since=since)):
                     self.serve(found)
-                for chore in self.chores:
-                    if await self.database.read(chore.is_due):
-                        await self.database.write(chore.do)
+                for chore in (EXPIRY, *self.chores):
+                    await self._do(chore)
             except DatabaseUnavailable as error:
                 log.warning("could not sweep", reason=str(error))
             except Exception:
@@ -70,6 +70,16 @@ class Sweeper:
                 log.exception("could not sweep")
             await asyncio.sleep(SWEEP_SECONDS)
             since = now_us() - RING_AGAIN_US
+
+    async def _do(self, chore: Chore) -> None:
+        """One that fails holds up no other. Raises DatabaseUnavailable."""
+        try:
+            if await self.database.read(chore.is_due):
+                await self.database.write(chore.do)
+        except DatabaseUnavailable:
+            raise
+        except Exception:
+            log.exception("a chore failed", chore=getattr(chore.do, "__name__", ""))
 
     def _find(self, connection: Connection, not_rung_since: int) -> list[UUID]:
         waiting = principal.with_mail(connection, not_rung_since)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -34,7 +33,6 @@ log = structlog.get_logger()
 
 ROLE = "sandbox-manager"
 SLEEP_SECONDS = 3.5
-STAND_BY_SECONDS = 0.2
 
 
 def limits(settings: SandboxSettings, environment: dict[str, str]) -> SandboxLimits:
@@ -66,7 +64,13 @@ async def serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     post = Post(home / "run" / "lives", f"{ROLE}-{host}")
-    if not await _hold(post, stopping, ready):
+
+    def stand_by() -> None:
+        log.info("another sandbox manager serves this host; standing by")
+        ready()
+
+    # Two at a time would take each other's sandboxes for leftovers, and each other's socket.
+    if not await post.hold(stopping, stand_by):
         return
     life = Life(home / "run" / "lives", ROLE, host)
     database = Database(database_url)
@@ -89,24 +93,6 @@ async def serve(
     life.end()
     post.leave()
     await asyncio.to_thread(database.close)
-
-
-async def _hold(post: Post, stopping: asyncio.Event, ready: Callable[[], None]) -> bool:
-    """Take the post of this host's manager, or stand by for it; False: told to stop meanwhile.
-
-    Two at a time would take each other's sandboxes for leftovers, and each other's socket.
-    """
-    if post.take():
-        return True
-    log.info("another sandbox manager serves this host; standing by")
-    ready()
-    while not post.take():
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(STAND_BY_SECONDS):
-                await stopping.wait()
-        if stopping.is_set():
-            return False
-    return True
 
 
 async def choose_backend(home: Path, host: str, settings: SandboxSettings) -> Backend:

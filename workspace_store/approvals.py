@@ -240,6 +240,8 @@ def request(
         to=where,
         content={"text": shown, "buttons": _buttons(code, choices), "reply": dict(at.reply)},
     )
+    # For a closed principal nobody is asked: it waits for the end of the block, or expires.
+    question = question or uuid4()
     connection.execute(
         approval.insert().values(
             id=identifier, key=key, code=code, token=token, principal=principal,
@@ -281,7 +283,7 @@ def amend(
     new = {"text": shown, "buttons": _buttons(code, was.choices), "reply": reply}
     said: dict[str, Any] = {"principal": was.principal, "turn": was.turn, "inbox": None, "to": to}
     outbox.queue(connection, key=f"approval:{identifier.hex}:until:{code}", content=old, **said)
-    question = outbox.queue(connection, key=f"approval:{identifier.hex}:{code}", content=new, **said)
+    question = outbox.queue(connection, key=f"approval:{identifier.hex}:{code}", content=new, **said) or uuid4()
     connection.execute(update(approval).where(approval.c.id == identifier).values(question=question))
     return _asked(connection, identifier, under)
 

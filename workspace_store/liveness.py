@@ -6,12 +6,16 @@ A free lock is a dead process, at once and across containers; process ids prove 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
+
+STAND_BY_SECONDS = 0.2
+"""Between two looks for a post that another process fills."""
 
 
 class Life:
@@ -47,6 +51,19 @@ class Post:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
+        return True
+
+    async def hold(self, stopping: asyncio.Event, stand_by: Callable[[], None]) -> bool:
+        """Take it, or wait for it, which ``stand_by`` is told once; False: told to stop meanwhile."""
+        if self.take():
+            return True
+        stand_by()
+        while not self.take():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(STAND_BY_SECONDS):
+                    await stopping.wait()
+            if stopping.is_set():
+                return False
         return True
 
     def leave(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
@@ -52,8 +51,7 @@ class Exchange:
             complete = sending.done() and not sending.cancelled() and sending.exception() is None
             for task in (sending, receiving):
                 task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.gather(sending, receiving, return_exceptions=True)
+            await asyncio.gather(sending, receiving, return_exceptions=True)
         return complete and self.keeps
 
     async def _until_answered(self, sending: asyncio.Task[None], receiving: asyncio.Task[None]) -> None:

@@ -33,7 +33,6 @@ log = structlog.get_logger()
 
 ROLE = "egress"
 CHECK_SECONDS = 3.0
-STAND_BY_SECONDS = 0.2
 
 
 def build(
@@ -64,7 +63,12 @@ async def serve(
         loop.add_signal_handler(number, stopping.set)
     lives = home / "run" / "lives"
     post = Post(lives, f"{ROLE}-{host}")
-    if not await _hold(post, stopping, ready):
+
+    def stand_by() -> None:
+        log.info("another egress proxy serves this host; standing by")
+        ready()
+
+    if not await post.hold(stopping, stand_by):
         return
     life = Life(lives, ROLE, host)
     database = Database(database_url)
@@ -91,21 +95,6 @@ async def serve(
     life.end()
     post.leave()
     await asyncio.to_thread(database.close)
-
-
-async def _hold(post: Post, stopping: asyncio.Event, ready: Callable[[], None]) -> bool:
-    """Take the post of this host's proxy, or stand by for it; False: told to stop meanwhile."""
-    if post.take():
-        return True
-    log.info("another egress proxy serves this host; standing by")
-    ready()
-    while not post.take():
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(STAND_BY_SECONDS):
-                await stopping.wait()
-        if stopping.is_set():
-            return False
-    return True
 
 
 async def _give_up(ledger: Ledger) -> None:

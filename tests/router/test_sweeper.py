@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 from sqlalchemy import Connection
 
-from router.sweeper import Sweeper
+from router.sweeper import Chore, Sweeper
 from tests.workspace_store.people import lease, person, receive
 from workspace_store import principal
 from workspace_store.database import Database
@@ -136,3 +136,21 @@ async def test_a_sweep_that_fails_is_not_the_last(
     monkeypatch.setattr(principal, "with_mail", fails_once)
     swept = sweep(Life(lives, "runner", "here"))
     await swept.until(owner)
+
+
+async def test_a_chore_that_fails_holds_up_no_other(sweep: Any, database: Database, lives: Path) -> None:
+    life, done = Life(lives, "runner", "here"), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def fail(connection: Connection) -> None:
+        raise ValueError("it cannot be done")
+
+    def do(connection: Connection) -> None:
+        loop.call_soon_threadsafe(done.set)
+
+    owner = person(database)
+    database.write_now(lambda connection: receive(connection, owner))
+    swept = sweep(life, chores=(Chore(lambda _: True, fail), Chore(lambda _: True, do)))
+    await swept.until(owner)
+    async with asyncio.timeout(20):
+        await done.wait()

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, text, update
 
 from tests import processes
 from tests.workspace_store.people import lease, person, receive
-from workspace_store import approvals, journal, outbox
+from workspace_store import approvals, journal, outbox, principal
 from workspace_store.approvals import ALWAYS, APPROVE, DENY, FOR_AN_HOUR, Approval, Decision, Place
 from workspace_store.database import Database, now_us
 from workspace_store.outbox import Address
@@ -278,3 +278,24 @@ def test_where_a_person_was_last_heard(database: Database) -> None:
 def test_requests_are_the_same_by_content(database: Database) -> None:
     assert approvals.hash_request({"a": 1, "b": [2]}) == approvals.hash_request({"b": [2], "a": 1})
     assert approvals.hash_request({"a": 1}) != approvals.hash_request({"a": "1"})
+
+
+def test_nobody_is_asked_for_a_closed_principal(database: Database) -> None:
+    owner = person(database)
+    database.write_now(lambda connection: principal.close(connection, owner))
+    found = ask(database, owner)
+    assert found.status == "pending"
+    assert queued(database) == []
+    amended = database.write_now(lambda c: approvals.amend(c, found.id, request={"host": "b"}, text="reach b"))
+    assert amended is not None
+    assert queued(database) == []
+
+
+def test_who_was_asked_in_a_room_answers_after_being_merged(database: Database) -> None:
+    room, ann, bob = person(database), person(database), person(database)
+    found = ask(database, room, asked=bob)
+    merge = update(principal.principal).where(principal.principal.c.id == bob).values(merged_into=ann)
+    assert decide(database, found.code, Person(ann)).outcome == "not_yours"
+    database.write_now(lambda connection: connection.execute(merge))
+    assert [one.id for one in database.read_now(lambda c: approvals.waiting(c, None, Person(ann)))] == [found.id]
+    assert decide(database, found.code, Person(ann)).outcome == "decided"
