@@ -23,22 +23,50 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 from uuid import UUID, uuid4
 
-from sqlalchemy import BigInteger, Column, Connection, Index, Text, and_, or_, select, text, update
-from sqlmodel import Field, SQLModel
+from sqlalchemy import Connection, select, update
 
-from workspace_store import inbox, journal, outbox, texts
+from workspace_store import journal, outbox, texts
 from workspace_store import principal as principals
-from workspace_store.database import database_now_us, storable, table, to_json
+from workspace_store.approval_rows import (
+    ALWAYS,
+    APPROVE,
+    CODE_CHARACTERS,
+    DENY,
+    FOR_AN_HOUR,
+    PENDING,
+    SIMPLE,
+    Approval,
+    ApprovalRow,
+    Choice,
+    Decider,
+    Place,
+    Verdict,
+    approval,
+    find,
+    get,
+    move,
+    move_back,
+    of_question,
+    one,
+    place_of,
+    plain,
+    read,
+    waiting,
+)
+from workspace_store.database import database_now_us, storable, to_json
 from workspace_store.journal import Event
-from workspace_store.outbox import Address
 from workspace_store.principal import Lease
 from workspace_store.tenancy import Tenancy
 
-Status = Literal["pending", "approved", "denied", "expired", "consumed"]
-Verdict = Literal["approve", "deny"]
+__all__ = [
+    "ALWAYS", "APPROVE", "DENY", "FOR_AN_HOUR", "SIMPLE", "Approval", "ApprovalRow", "Choice", "Decider", "Decision",
+    "Hooks", "Place", "Verdict", "amend", "any_due", "approval", "consume", "decide", "done", "expire_due", "find",
+    "get", "hash_request", "move", "move_back", "of_question", "place_of", "request", "waiting",
+]  # fmt: skip
+
 Role = Literal["asked", "admin"]
 
 ASK_SECONDS = 7 * 86400
@@ -48,127 +76,6 @@ TEXT_CHARACTERS = 1000
 """A question is one message on every platform."""
 CODE_ALPHABET = "23456789ABCDEFGHJKMNPQRSTVWXYZ"
 """Without what people mistake for something else; eight of them are 39 bits."""
-CODE_CHARACTERS = 8
-
-
-class ApprovalRow(SQLModel, table=True):
-    """A question to a person. ``role``: who may answer: ``asked`` (in a room an admin too), or any ``admin``. Times in
-    microseconds."""
-
-    __tablename__ = "approval"
-    __table_args__ = (
-        Index("approval_waiting", "principal", "requested_at", sqlite_where=text("status = 'pending'"),
-              postgresql_where=text("status = 'pending'")),
-        Index("approval_due", "expires_at", sqlite_where=text("status = 'pending'"),
-              postgresql_where=text("status = 'pending'")),
-        Index("approval_question", "question"),
-        Index("approval_of", "principal"),
-    )  # fmt: skip
-
-    id: UUID = Field(primary_key=True)
-    key: str = Field(unique=True)
-    code: str = Field(unique=True)
-    token: str
-    principal: UUID = Field(foreign_key="principal.id")
-    asked: UUID
-    role: str
-    kind: str
-    request: str = Field(sa_column=Column(Text, nullable=False))
-    request_hash: str
-    text: str = Field(sa_column=Column(Text, nullable=False))
-    choices: str = Field(sa_column=Column(Text, nullable=False))
-    turn: UUID | None = None
-    resumes: bool = False
-    channel: str
-    account: str
-    conversation: str
-    thread: str
-    reply: str = Field(sa_column=Column(Text, nullable=False))
-    question: UUID
-    status: str
-    requested_at: int = Field(sa_column=Column(BigInteger, nullable=False))
-    expires_at: int = Field(sa_column=Column(BigInteger, nullable=False))
-    decided_at: int | None = Field(default=None, sa_column=Column(BigInteger, nullable=True))
-    decided_by: UUID | None = None
-    decided_by_name: str = ""
-    decided_via: str | None = None
-    choice: str | None = None
-    consumed_at: int | None = Field(default=None, sa_column=Column(BigInteger, nullable=True))
-
-
-approval = table(ApprovalRow)
-
-
-@dataclass(frozen=True)
-class Choice:
-    """An answer that is offered: its word after ``/approve ID``, what its button says, which verdict it is, and what is
-    said when it was chosen."""
-
-    name: str
-    label: str
-    verdict: Verdict
-    done: str
-
-
-APPROVE = Choice("once", "Approve", "approve", "Approved")
-FOR_AN_HOUR = Choice("hour", "Approve for 1 hour", "approve", "Approved for 1 hour")
-ALWAYS = Choice("always", "Always approve", "approve", "Approved for always")
-DENY = Choice("deny", "Deny", "deny", "Denied")
-SIMPLE = (APPROVE, DENY)
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where to ask: an address, what its channel wants back with a reply (``Envelope.reply``), and who spoke there."""
-
-    address: Address
-    reply: Mapping[str, Any]
-    speaker: UUID | None = None
-
-
-@dataclass(frozen=True)
-class Approval:
-    """An approval as read. ``code``: its short name for people; ``mail_code``: the one that mail has to bring."""
-
-    id: UUID
-    code: str
-    token: str
-    principal: UUID
-    asked: UUID
-    role: str
-    kind: str
-    request: Any
-    request_hash: str
-    text: str
-    choices: tuple[Choice, ...]
-    turn: UUID | None
-    resumes: bool
-    place: Place
-    question: UUID
-    status: str
-    requested_at: int
-    expires_at: int
-    decided_at: int | None
-    decided_by: UUID | None
-    decided_by_name: str
-    decided_via: str | None
-    choice: str | None
-    consumed_at: int | None
-
-    @property
-    def mail_code(self) -> str:
-        return f"{self.code}-{self.token}"
-
-
-class Decider(Protocol):
-    """Who answers; an ``identity.users.User`` is one."""
-
-    @property
-    def id(self) -> UUID: ...
-    @property
-    def display_name(self) -> str: ...
-    @property
-    def role(self) -> str: ...
 
 
 Hook = Callable[[Connection, Approval, Decider | None], str]
@@ -223,7 +130,7 @@ def request(
     answers the question is one of. ``resumes``: the answer starts a turn in the same place. Journaled with
     ``turn``, under the right given.
     """
-    there = _one(connection, approval.c.key == key)
+    there = one(connection, approval.c.key == key)
     if there is not None:
         return there
     identifier, now = uuid4(), database_now_us(connection)
@@ -323,7 +230,7 @@ def decide(
     now = database_now_us(connection)
     if found.expires_at <= now:
         return Decision("expired", _expire(connection, found, now))
-    if needs_token and not (isinstance(code, str) and secrets.compare_digest(_plain(code), _plain(found.mail_code))):
+    if needs_token and not (isinstance(code, str) and secrets.compare_digest(plain(code), plain(found.mail_code))):
         return Decision("needs_token", found)
     chosen = next((c for c in found.choices if c.verdict == verdict and choice.lower() in ("", c.name)), None)
     if chosen is None:
@@ -376,65 +283,15 @@ def expire_due(connection: Connection, limit: int = 100) -> list[Approval]:
     """Close what nobody answered in time; its buttons go."""
     now = database_now_us(connection)
     rows = connection.execute(
-        select(approval).where(_PENDING, approval.c.expires_at <= now).order_by(approval.c.expires_at).limit(limit)
+        select(approval).where(PENDING, approval.c.expires_at <= now).order_by(approval.c.expires_at).limit(limit)
     )
-    return [_expire(connection, _read(row), now) for row in rows.all()]
+    return [_expire(connection, read(row), now) for row in rows.all()]
 
 
 def any_due(connection: Connection) -> bool:
     """Whether ``expire_due`` has anything to do: a look that takes no lock."""
-    due = select(approval.c.id).where(_PENDING, approval.c.expires_at <= database_now_us(connection)).limit(1)
+    due = select(approval.c.id).where(PENDING, approval.c.expires_at <= database_now_us(connection)).limit(1)
     return connection.execute(due).first() is not None
-
-
-def waiting(connection: Connection, principal: UUID | None, decider: Decider | None = None) -> list[Approval]:
-    """What waits for an answer, oldest first: about a principal, for this decider; of all where both are None."""
-    query = select(approval).where(_PENDING, approval.c.expires_at > database_now_us(connection))
-    mine = []
-    if principal is not None:
-        mine.append(approval.c.principal == principal)
-    if decider is not None:
-        they = principals.scope(connection, decider.id)
-        mine.append(and_(approval.c.role == "asked", approval.c.asked.in_(they)))
-        if decider.role == "admin":
-            mine.append(approval.c.role == "admin")
-    if mine:
-        query = query.where(or_(*mine))
-    return [_read(row) for row in connection.execute(query.order_by(approval.c.requested_at).limit(100))]
-
-
-def find(connection: Connection, code: str | UUID) -> Approval | None:
-    """An approval by its code as people type it (also the one of a mail), or its id."""
-    if isinstance(code, UUID):
-        return _one(connection, approval.c.id == code)
-    try:
-        return _one(connection, approval.c.id == UUID(code))
-    except ValueError:
-        return _one(connection, approval.c.code == _plain(code)[:CODE_CHARACTERS])
-
-
-def get(connection: Connection, identifier: UUID) -> Approval:
-    """An approval that is there. Raises LookupError."""
-    found = _one(connection, approval.c.id == identifier)
-    if found is None:
-        raise LookupError(f"there is no approval {identifier}")
-    return found
-
-
-def of_question(connection: Connection, reply: UUID) -> Approval | None:
-    """The approval that an outbox reply asks about."""
-    return _one(connection, approval.c.question == reply)
-
-
-def place_of(connection: Connection, principal: UUID) -> Place | None:
-    """Where a principal was last heard: the message being worked on, else the newest; None: never."""
-    row = inbox.where_heard(connection, principal)
-    if row is None:
-        return None
-    return Place(Address(*row.strand), inbox.reply_later(row), row.actor)
-
-
-_PENDING = text("approval.status = 'pending'")
 
 
 def _may(connection: Connection, found: Approval, decider: Decider | None) -> bool:
@@ -490,11 +347,6 @@ def _buttons(code: str, choices: Sequence[Choice]) -> list[dict[str, str]]:
     return [{"action": c.verdict, "value": f"{code} {c.name}", "label": c.label} for c in choices]
 
 
-def _plain(code: str) -> str:
-    """A code as it was typed, in one form."""
-    return "".join(filter(str.isalnum, code)).upper()
-
-
 def _random_code() -> str:
     return "".join(secrets.choice(CODE_ALPHABET) for _ in range(CODE_CHARACTERS))
 
@@ -504,36 +356,3 @@ def _fresh_code(connection: Connection) -> str:
         code = _random_code()
         if connection.execute(select(approval.c.id).where(approval.c.code == code)).first() is None:
             return code
-
-
-def _one(connection: Connection, condition: Any) -> Approval | None:
-    row = connection.execute(select(approval).where(condition)).one_or_none()
-    return None if row is None else _read(row)
-
-
-def _read(row: Any) -> Approval:
-    place = Place(Address(row.channel, row.account, row.conversation, row.thread), json.loads(row.reply))
-    same = ("id", "code", "token", "principal", "asked", "role", "kind", "request_hash", "text", "turn", "resumes",
-            "question", "status", "requested_at", "expires_at", "decided_at", "decided_by", "decided_by_name",
-            "decided_via", "choice", "consumed_at")  # fmt: skip
-    return Approval(
-        **{name: getattr(row, name) for name in same},
-        request=json.loads(row.request),
-        choices=tuple(Choice(**choice) for choice in json.loads(row.choices)),
-        place=place,
-    )
-
-
-def move(connection: Connection, owner: UUID, to: UUID) -> list[UUID]:
-    """Let what waits for an answer, or was approved and not used yet, be asked of another: the two are one person."""
-    open_ = and_(approval.c.principal == owner, approval.c.status.in_(("pending", "approved")))
-    found = [row.id for row in connection.execute(select(approval.c.id).where(open_))]
-    if found:
-        connection.execute(update(approval).where(approval.c.id.in_(found)).values(principal=to, asked=to))
-    return found
-
-
-def move_back(connection: Connection, identifiers: Sequence[UUID], to: UUID) -> None:
-    """Give back those of them that still wait."""
-    mine = (approval.c.id.in_(identifiers), approval.c.status.in_(("pending", "approved")))
-    connection.execute(update(approval).where(*mine).values(principal=to, asked=to))
