@@ -292,39 +292,6 @@ def sent_as(connection: Connection, channel: str, account: str, conversation: st
     ).scalar()
 
 
-@dataclass(frozen=True)
-class SentMailRow:
-    """A mail that went out."""
-
-    id: UUID
-    principal: UUID
-    thread: str
-    content: str
-
-
-_MAIL_SENT_AS = (
-    select(outbox.c.id, outbox.c.principal, outbox.c.thread, outbox.c.content)
-    .where(outbox.c.channel == literal_column("'email'"), outbox.c.external_id == bindparam("sent_as"))
-    .limit(1)
-)
-
-
-def mail_sent_as(connection: Connection, message_id: str) -> SentMailRow | None:
-    """The mail that went out under this Message-ID."""
-    row = connection.execute(_MAIL_SENT_AS, {"sent_as": message_id}).one_or_none()
-    return None if row is None else SentMailRow(row.id, row.principal, row.thread, row.content)
-
-
-def came_back(connection: Connection, reply: UUID, reason: str) -> bool:
-    """Make a reply that had gone out a dead letter, since it was returned; False where it is none that had."""
-    changed = connection.execute(
-        update(outbox)
-        .where(outbox.c.id == reply, outbox.c.status == "sent")
-        .values(status="dead", error=storable(reason), settled_at=now_us())
-    )
-    return changed.rowcount == 1
-
-
 def owner_of(connection: Connection, reply: UUID) -> UUID:
     """Whose reply it is."""
     return UUID(str(connection.execute(select(outbox.c.principal).where(outbox.c.id == reply)).scalar_one()))
@@ -427,24 +394,3 @@ def counts(connection: Connection) -> dict[str, int]:
     found["dead"] = int(connection.execute(count.where(outbox.c.status == DEAD)).scalar_one())
     found["possibly_repeated"] = int(connection.execute(count.where(text("possibly_repeated"))).scalar_one())
     return found
-
-
-@dataclass(frozen=True)
-class Undelivered:
-    """``state``: ``dead letter``, or ``possibly repeated``."""
-
-    reply: UUID
-    channel: str
-    state: str
-    reason: str
-
-
-def undelivered(connection: Connection, limit: int = 100) -> list[Undelivered]:
-    """The newest dead letters with their reasons, and the newest replies that possibly went out twice."""
-    columns = (outbox.c.id, outbox.c.channel, outbox.c.error)
-    newest = select(*columns).order_by(outbox.c.number.desc()).limit(limit)
-    dead = connection.execute(newest.where(outbox.c.status == DEAD))
-    repeated = connection.execute(newest.where(text("possibly_repeated")))
-    found = [Undelivered(row.id, row.channel, "dead letter", row.error or "") for row in dead]
-    told = "its delivery was cut off, so it was sent once more"
-    return found + [Undelivered(row.id, row.channel, "possibly repeated", told) for row in repeated]

@@ -22,10 +22,9 @@ from gateway.email.addresses import normal, plus_part
 from gateway.email.parsed import FailedDelivery
 from identity import users
 from identity.users import Claim
-from workspace_store import journal, outbox
+from workspace_store import journal, sent_mails
 from workspace_store.database import Database
 from workspace_store.journal import Event
-from workspace_store.outbox import SentMailRow
 from workspace_store.principal import principal
 
 log = structlog.get_logger()
@@ -80,7 +79,7 @@ class SentMail:
 def _strand(connection: Connection, claim: Claim, named: list[str]) -> Strand | None:
     user = users.by_identity(connection, claim)
     for message_id in named if user is not None else ():
-        row = outbox.mail_sent_as(connection, message_id)
+        row = sent_mails.sent_as(connection, message_id)
         if row is not None and user is not None and _owner(connection, row.principal) == user.id:
             reply = _reply(row)
             earlier = [*reply.get("references", ()), reply.get("message_id"), message_id]
@@ -94,14 +93,14 @@ def _owner(connection: Connection, identifier: UUID) -> UUID:
     return UUID(str(found)) if found is not None else identifier
 
 
-def _reply(row: SentMailRow) -> dict[str, Any]:
+def _reply(row: sent_mails.SentMail) -> dict[str, Any]:
     found = json.loads(row.content).get("reply")
     return found if isinstance(found, dict) else {}
 
 
 def _came_back(connection: Connection, failed: FailedDelivery, named: list[str]) -> bool:
     for message_id in named:
-        row = outbox.mail_sent_as(connection, message_id)
+        row = sent_mails.sent_as(connection, message_id)
         if row is None:
             continue
         reply = _reply(row)
@@ -112,7 +111,7 @@ def _came_back(connection: Connection, failed: FailedDelivery, named: list[str])
             to=", ".join(failed.recipients)[:200] or reply.get("to", ""),
             reason=" ".join(f"{failed.status} {failed.diagnostic}".split())[:500] or texts.NO_REASON,
         )
-        if outbox.came_back(connection, row.id, reason):
+        if sent_mails.came_back(connection, row.id, reason):
             body = {"reply": row.id.hex, "channel": "email", "reason": reason}
             journal.append(connection, row.principal, [Event("reply.failed", body)], under=None)
             log.warning("a mail came back", reply=str(row.id), reason=reason)

@@ -190,8 +190,8 @@ def answer_approval(settings: Settings, code: str, verdict: str, choice: str) ->
 
 def undelivered(settings: Settings) -> list[dict[str, Any]]:
     """Replies that were given up, or possibly went out twice: ``state``, ``channel``, ``reason``, ``reply``."""
-    outbox = importlib.import_module("workspace_store.outbox")
-    found = _read(settings, lambda connection, _: outbox.undelivered(connection))
+    replies = importlib.import_module("workspace_store.undelivered")
+    found = _read(settings, lambda connection, _: replies.newest(connection))
     return [
         {"state": row.state, "channel": row.channel, "reason": row.reason, "reply": str(row.reply)} for row in found
     ]

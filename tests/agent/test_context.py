@@ -16,7 +16,7 @@ from agent.trajectory import VERBATIM_TURNS, Said, fold
 from identity import reach, rooms, users
 from identity.users import Claim
 from tests.workspace_store.people import lease, person, receive
-from workspace_store import checkpoints, inbox, journal, memory, outbox, principal
+from workspace_store import checkpoints, inbox, journal, memory, outbox, principal, undelivered
 from workspace_store import tenancy as tenancies
 from workspace_store.database import Database
 from workspace_store.journal import Event
@@ -182,7 +182,7 @@ HOT: dict[str, Callable[[Connection], object]] = {
     "stream": lambda c: journal.read(c, OWNER, after=5, limit=200),
     "metrics, outbox": outbox.counts,
     "metrics, principals": principal.figures,
-    "undelivered": outbox.undelivered,
+    "undelivered": undelivered.newest,
     "notes": lambda c: memory.notes(c, OWNER),
     "host uid": lambda c: tenancies.host_uid(c, OWNER, 100_000, 1000),
 }

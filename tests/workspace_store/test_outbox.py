@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Connection, text
 
 from tests import processes
-from workspace_store import outbox
+from workspace_store import outbox, undelivered
 from workspace_store.database import Database, database_now_us
 from workspace_store.outbox import Address, Reply
 
@@ -98,8 +98,8 @@ def test_a_dead_letter_holds_nothing_up_and_says_why(database: Database) -> None
     (bad,) = claim(database)
     assert database.write_now(lambda connection: outbox.bury(connection, bad.id, "a", "550 no such user \ud800"))
     assert words(claim(database)) == ["good"]
-    (letter,) = database.read_now(outbox.undelivered)
-    assert letter == outbox.Undelivered(bad.id, "mail", "dead letter", "550 no such user \ufffd")
+    (letter,) = database.read_now(undelivered.newest)
+    assert letter == undelivered.Undelivered(bad.id, "mail", "dead letter", "550 no such user \ufffd")
     assert database.read_now(outbox.counts) == {"queued": 0, "sending": 1, "dead": 1, "possibly_repeated": 0}
 
 

@@ -17,7 +17,7 @@ from gateway.channel import Sent
 from gateway.delivery import Delivery
 from nightporter.testing.mail import MailDomain, letter
 from tests.mailrooms import OWN, Mailroom, mailroom
-from workspace_store import journal, outbox
+from workspace_store import journal, outbox, undelivered
 from workspace_store.database import Database
 from workspace_store.outbox import Address, Reply
 
@@ -67,7 +67,7 @@ def bounce(sent: EmailMessage, *, action: str = "failed", status: str = "5.1.1",
 
 
 def statuses(room: Mailroom) -> list[tuple[str, str]]:
-    found = room.database.read_now(outbox.undelivered)
+    found = room.database.read_now(undelivered.newest)
     return [(item.state, item.reason) for item in found]
 
 
