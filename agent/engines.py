@@ -21,5 +21,5 @@ def make(settings: EngineSettings) -> Engine:
     try:
         models = names.of_settings(settings)
     except names.UnknownModel as error:
-        raise EngineNotAvailable(f"engine.model: {error}") from error
+        raise EngineNotAvailable(str(error)) from error
     return ModelEngine(models, TOOLS, settings.context_window, settings.timeout_seconds, settings.stream)

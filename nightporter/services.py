@@ -124,7 +124,7 @@ def runner(context: ServiceContext) -> None:
     try:
         engine = engines.make(settings.engine)
     except engines.EngineNotAvailable as error:
-        raise ConfigurationError(str(error)) from error
+        raise ConfigurationError(f"engine.model: {error}") from error
     asyncio.run(
         runner_service.serve(
             home=settings.home,

@@ -13,7 +13,8 @@ from router.doors import Doors
 CONFIRM = "Confirm"
 OBJECT = "Object"
 WRONG_CODE = (
-    "That code is not known, has run out, or was used. Codes last 15 minutes: say `/link` at the other channel again."
+    "That code is not known, has run out, was used, or was not said at the other channel yet: there, say `/link CODE` "
+    "first. Codes last 15 minutes; `/link` makes a new one."
 )
 LOCKED = "There were too many wrong codes from here. For an hour I take none, neither wrong ones nor right ones."
 OWN_CODE = "That is your own code. Say it at your other channel: there it links the two."

@@ -67,11 +67,8 @@ def restored(verb: str, to: int, number: int, path: str | None, changed: int, si
     else:
         state = f"they were in generation {to}" if to else "before your first turn"
         said = f"Your files and terminals are as {state}: {files}."
-    said += (
-        f" This is generation {number}; `/undo` takes it back."
-        if path or verb == "import"
-        else f" This is generation {number}."
-    )
+    takes_back = changed > 0 and (path or verb == "import")
+    said += f" This is generation {number}; `/undo` takes it back." if takes_back else f" This is generation {number}."
     if verb == "undo" and not path:
         said += " `/redo` brings back what was undone."
     if since:

@@ -78,3 +78,16 @@ def valkey(tmp_path: Path) -> Iterator[Valkey]:
     server = Valkey(tmp_path / "valkey")
     yield server
     server.stop()
+
+
+ON_BOTH = ("tests/workspace_store/", "tests/router/test_inbox.py", "tests/router/test_runner.py")
+"""Where the database itself is the point; everything else meets PostgreSQL with the slow stories."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        parameters = getattr(item, "callspec", None)
+        if parameters is None or item.nodeid.startswith(ON_BOTH):
+            continue
+        if "postgresql" in parameters.params.values():
+            item.add_marker(pytest.mark.slow)

@@ -45,17 +45,22 @@ def read(connection: Connection, owner: UUID) -> Timeline:
 def draw(generations: Iterable[CommittedGeneration]) -> Timeline:
     """The line that ascending generations make."""
     past, future = [0], list[int]()
+    newer_form: dict[int, int] = {}
     for made in generations:
-        if made.restored_from is not None and made.restored_from in past:
-            while past[-1] != made.restored_from:
+        restored = made.restored_from
+        while restored in newer_form:
+            restored = newer_form[restored]
+        if restored is not None and restored in past:
+            while past[-1] != restored:
                 future.insert(0, past.pop())
-        elif made.restored_from is not None and made.restored_from in future:
-            while past[-1] != made.restored_from:
+        elif restored is not None and restored in future:
+            while past[-1] != restored:
                 past.append(future.pop(0))
         elif _is_a_step(made):
             past.append(made.generation)
             future.clear()
         else:
+            newer_form[past[-1]] = made.generation
             past[-1] = made.generation
     return Timeline(tuple(past), tuple(future))
 

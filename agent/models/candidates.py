@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import anthropic
 import openai
@@ -17,6 +18,10 @@ from agent.models.names import ModelName
 
 NO_KEY = "none"
 """Sent where no key is set: servers of one's own often want none, and the libraries refuse to start without any."""
+
+
+CONNECT_SECONDS = 5.0
+"""A server that does not even take the connection is away: the person is told so soon."""
 
 
 @dataclass
@@ -36,9 +41,11 @@ def make(name: ModelName, timeout_seconds: float, breaker: Breaker) -> Candidate
     """The client of a model. One try a request: which error deserves another, and where, is decided by the engine."""
     key, base_url = name.api_key or NO_KEY, name.base_url or None
     if name.provider == "anthropic":
-        claude = anthropic.AsyncAnthropic(api_key=key, base_url=base_url, max_retries=0, timeout=timeout_seconds)
+        patience: Any = anthropic.Timeout(timeout_seconds, connect=CONNECT_SECONDS)
+        claude = anthropic.AsyncAnthropic(api_key=key, base_url=base_url, max_retries=0, timeout=patience)
         model: Model = AnthropicModel(name.model, provider=AnthropicProvider(anthropic_client=claude))
     else:
-        client = openai.AsyncOpenAI(api_key=key, base_url=base_url, max_retries=0, timeout=timeout_seconds)
+        patience = openai.Timeout(timeout_seconds, connect=CONNECT_SECONDS)
+        client = openai.AsyncOpenAI(api_key=key, base_url=base_url, max_retries=0, timeout=patience)
         model = OpenAIChatModel(name.model, provider=OpenAIProvider(openai_client=client))
     return Candidate(name.full, model, breaker)

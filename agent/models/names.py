@@ -34,8 +34,8 @@ def parse(full: str, base_url: str, api_key: str) -> ModelName:
         known = colon and provider in ("ollama", "vllm", "litellm", "openai-chat") and model
         return ModelName(full, "openai", model if known else full, base_url, api_key)
     raise UnknownModel(
-        f"{full!r} names no model: write `anthropic:MODEL` or `openai:MODEL`, or set the base_url of a server that "
-        "speaks OpenAI's protocol"
+        f"{full!r} can be asked nowhere: write `anthropic:MODEL` or `openai:MODEL`, or set engine.base_url to a server "
+        "that speaks OpenAI's protocol"
     )
 
 

@@ -32,27 +32,36 @@ def notes(settings: Settings) -> Iterator[Finding]:
     if settings.access.policy == "pairing":
         yield Finding(
             "access.policy",
-            "warn",
-            "`pairing` acts as `allowlist` so far: strangers are not served.",
-            "Name people in access.admins.",
+            "ok",
+            "`pairing`: a proven stranger gets a code and waits for an admin.",
+            "`nightporter users approve CODE`, or name people in access.admins.",
         )
     elif settings.access.policy == "open":
         yield Finding("access.policy", "warn", "`open` serves every proven stranger.", "")
     try:
         engines.make(settings.engine)
     except engines.EngineNotAvailable as error:
-        yield Finding("engine.model", "fail", f"{error}.", "Set it to operator; `up` refuses to start otherwise.")
+        remedy = "Correct it, or set it to operator; `up` refuses to start otherwise."
+        yield Finding("engine.model", "fail", f"{error}.", remedy)
+    else:
+        yield from _model(settings)
     if not settings.volumes_url.startswith("file://"):
         yield Finding("volumes_url", "fail", "This release keeps volumes in a folder only.", "Name it as file:///path.")
-    if settings.engine.model == "operator":
-        yield Finding(
-            "engine.model",
-            "ok",
-            "The built-in operator runs commands and remembers; set a model to talk freely.",
-            "",
-        )
     yield _egress(settings)
     yield from _not_used_yet(settings)
+
+
+def _model(settings: Settings) -> Iterator[Finding]:
+    """What thinks. Whether a provider knows the model only asking it shows, which costs money."""
+    engine = settings.engine
+    if engine.model == "operator":
+        said = "The built-in operator runs commands and remembers; set a model to talk freely."
+        yield Finding("engine.model", "ok", said, "")
+    elif engine.api_key or engine.base_url:
+        yield Finding("engine.model", "ok", f"{engine.model} is asked; the provider was not tried from here.", "")
+    else:
+        said = f"{engine.model} has no key: its provider will refuse every request."
+        yield Finding("engine.model", "warn", said, "Set engine.api_key or engine.api_key_file.")
 
 
 def _egress(settings: Settings) -> Finding:

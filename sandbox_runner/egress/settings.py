@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import ssl
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
@@ -77,6 +79,15 @@ class EgressCredential(Section):
         )
 
 
+def _certificates(path: Path | None) -> Path | None:
+    if path is not None:
+        try:
+            ssl.create_default_context(cafile=str(path))
+        except (OSError, ssl.SSLError) as error:
+            raise ValueError(f"{path} holds no certificates that can be read (PEM): {error}") from error
+    return path
+
+
 class EgressSettings(Section):
     """``[egress]``: what a sandbox may reach."""
 
@@ -86,7 +97,7 @@ class EgressSettings(Section):
     """Hosts (`host`, `*.host`, `host:port`) that may resolve to private addresses, such as a package mirror."""
     credentials: tuple[EgressCredential, ...] = Field(default=(), repr=False)
     """Secrets that the proxy adds: tables `{host, header, env, value or value_file, methods, paths}`."""
-    ca_file: SettingsPath = None
+    ca_file: Annotated[SettingsPath, AfterValidator(_certificates)] = None
     """Certificates (PEM) to trust besides the system's, by the proxy and inside sandboxes."""
     daily_requests: PositiveInt = 20000
     """Requests and tunnels that a principal's sandboxes may make in a day (UTC)."""
