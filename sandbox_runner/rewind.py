@@ -119,6 +119,7 @@ class _Turn:
     plan: Plan | None = None
     """What an earlier try of this turn has begun."""
     events: list[Event] = field(default_factory=list)
+    status: inbox.Status = "done"
 
     @property
     def row(self) -> Row:
@@ -151,7 +152,7 @@ class Rewinder:
             except (Misunderstood, NothingToDo) as refusal:
                 text = str(refusal)
             except SandboxError as error:
-                text = texts.failed(str(error))
+                text, turn.status = texts.failed(str(error)), "failed"
             return await self._commit(turn, text, snapshot, question)
 
     async def _begin(self, lease: Lease, asked: Assignment, alone: bool) -> _Turn:
@@ -264,7 +265,7 @@ class Rewinder:
 
         def transaction(connection: Connection) -> bool:
             generation = snapshot.generation if snapshot else None
-            events = [*turn.events, Event("checkpoint.committed", {"generation": generation, "status": "done"})]
+            events = [*turn.events, Event("checkpoint.committed", {"generation": generation, "status": turn.status})]
             if text:
                 events.insert(0, Event("reply.queued", {"message": row.id.hex, "text": text}))
             seq = journal.append(connection, owner, events, under=turn.lease, turn=turn.id)
@@ -283,7 +284,7 @@ class Rewinder:
                     connection, key=f"{turn.id.hex}:0", principal=owner, turn=turn.id, inbox=row.id,
                     to=turn.asked.address, content={"text": text, "reply": dict(turn.asked.reply)},
                 )  # fmt: skip
-            inbox.finish(connection, [row.id], "done")
+            inbox.finish(connection, [row.id], turn.status)
             principal.drained(connection, owner)
             return principal.release(connection, turn.lease)
 

@@ -14,6 +14,7 @@ from agent.engine import EngineError, Step, Thought, ToolCall, Usage
 from agent.models import texts
 from agent.models.messages import CALL_ID
 from agent.tools import Tool
+from workspace_store.database import storable
 
 
 class UnusableAnswer(EngineError):
@@ -25,11 +26,11 @@ def to_step(response: ModelResponse, tools: Mapping[str, Tool], taken: Iterable[
 
     Raises UnusableAnswer where it has neither words nor calls, or was refused or cut off by the provider.
     """
-    text = "".join(part.content for part in response.parts if isinstance(part, TextPart)).strip()
+    text = storable("".join(part.content for part in response.parts if isinstance(part, TextPart)).strip())
     used = set(taken)
     calls = tuple(_call(part, tools, used) for part in response.parts if isinstance(part, ToolCallPart))
     thoughts = tuple(
-        Thought(part.content, part.signature or "", part.id or "")
+        Thought(storable(part.content), part.signature or "", part.id or "")
         for part in response.parts
         if isinstance(part, ThinkingPart)
     )
@@ -46,14 +47,23 @@ def to_step(response: ModelResponse, tools: Mapping[str, Tool], taken: Iterable[
 
 
 def _call(part: ToolCallPart, tools: Mapping[str, Tool], used: set[str]) -> ToolCall:
-    identifier = part.tool_call_id or ""
+    identifier, name = part.tool_call_id or "", storable(part.tool_name)
     if not CALL_ID.fullmatch(identifier) or identifier in used:
         identifier = f"call_{len(used)}"
         while identifier in used:
             identifier += "_"
     used.add(identifier)
-    arguments, problem = _arguments(part, tools.get(part.tool_name))
-    return ToolCall(identifier, part.tool_name, arguments, problem)
+    arguments, problem = _arguments(part, tools.get(name))
+    return ToolCall(identifier, name, clean(arguments), storable(problem))
+
+
+def clean(value: Any) -> Any:
+    """JSON with every word of it fit for any database and any provider: no NUL, no lone surrogate."""
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, dict):
+        return {storable(str(key)): clean(item) for key, item in value.items()}
+    return [clean(item) for item in value] if isinstance(value, list) else value
 
 
 def _arguments(part: ToolCallPart, tool: Tool | None) -> tuple[dict[str, Any], str]:

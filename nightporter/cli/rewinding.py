@@ -93,8 +93,11 @@ def export(name: str, file: Path, number: int, *, as_json: bool) -> int:
 def import_(name: str, file: Path, *, as_json: bool) -> int:
     """Make a principal's files those of an archive, as a new generation."""
     settings, owner = _owner(name)
-    with _volume(settings, owner) as volume, file.open("rb") as source:
-        root = archives.read(volume, source)
+    try:
+        with _volume(settings, owner) as volume, file.open("rb") as source:
+            root = archives.read(volume, source)
+    except (VolumeError, OSError) as error:
+        raise CommandError(texts.not_imported(str(file), str(error))) from error
     return move(name, f"/import {root}", as_json=as_json)
 
 

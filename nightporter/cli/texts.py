@@ -255,3 +255,7 @@ def state(kept: Mapping[str, Any]) -> str:
             f"log {task.get('log') or 'none'}"
         )
     return "\n".join(lines) or "Nothing is kept."
+
+
+def not_imported(file: str, reason: str) -> str:
+    return f"{file} was not imported, and nothing was changed: {reason}"

@@ -17,6 +17,8 @@ from nightporter.testing.web import until
 from tests.scenarios.asking import Asker
 from workspace_store.approvals import ALWAYS, APPROVE, DENY
 
+pytestmark = pytest.mark.slow
+
 MakeHouse = Callable[..., House]
 SECRET = "a-signing-secret"
 BEN = {"id": 6, "is_bot": False, "first_name": "Ben"}

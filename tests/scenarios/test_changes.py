@@ -16,6 +16,8 @@ from nightporter.testing.telegram import ANN, TOKEN, TelegramServer
 from nightporter.testing.web import until
 from tests.scenarios.asking import Asker
 
+pytestmark = pytest.mark.slow
+
 MakeHouse = Callable[..., House]
 SECRET = "a-signing-secret"
 Deliver = Callable[[Any], Awaitable[None]]

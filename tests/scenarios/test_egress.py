@@ -13,6 +13,8 @@ import pytest
 from nightporter.testing import House
 from nightporter.testing.house import wait_until
 
+pytestmark = pytest.mark.slow
+
 MakeHouse = Callable[..., House]
 
 

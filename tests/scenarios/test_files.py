@@ -20,6 +20,8 @@ from nightporter.testing.web import Fault, until
 from tests.scenarios import post
 from workspace_store.blobs import DirectoryBlobs
 
+pytestmark = pytest.mark.slow
+
 MakeHouse = Callable[..., House]
 SECRET = "a-signing-secret"
 CONTENT = bytes(range(256)) * 40

@@ -7,8 +7,12 @@ import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from nightporter import signing
 from nightporter.testing import House
+
+pytestmark = pytest.mark.slow
 
 MakeHouse = Callable[..., House]
 SECRET = "xyzzyheron"

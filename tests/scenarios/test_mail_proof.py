@@ -14,6 +14,8 @@ from nightporter.testing.imap import ImapServer
 from nightporter.testing.mail import MailDomain, letter
 from tests.scenarios import post
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_signed_mail_is_answered_and_a_forged_one_refused(make_house: Callable[..., House]) -> None:
     with DnsServer() as dns:

@@ -10,6 +10,8 @@ import pytest
 from nightporter.testing import House
 from tests.scenarios.post import reply_to, send, write
 
+pytestmark = pytest.mark.slow
+
 MakeHouse = Callable[..., House]
 READERS = {"To": "porter@localhost, bob@example.org", "Cc": "Eve <eve@example.org>, ann@example.org, Porter@localhost"}
 

@@ -9,6 +9,8 @@ import pytest
 
 from nightporter.testing import House, wait_until
 
+pytestmark = pytest.mark.slow
+
 MakeHouse = Callable[..., House]
 
 

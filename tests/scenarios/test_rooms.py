@@ -14,6 +14,8 @@ from nightporter.testing.slack import SlackServer
 from nightporter.testing.telegram import TOKEN, TelegramServer
 from nightporter.testing.web import until
 
+pytestmark = pytest.mark.slow
+
 MakeHouse = Callable[..., House]
 SECRET = "a-signing-secret"
 GROUP = {"id": -42, "type": "group", "title": "The [night] shift"}

@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from nightporter.testing import House
+
+pytestmark = pytest.mark.slow
 
 
 def test_files_go_back_by_chat_and_by_command_line(shared_house: House, tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ import pytest
 
 from nightporter.testing import House
 
+pytestmark = pytest.mark.slow
+
 MakeHouse = Callable[..., House]
 
 

@@ -109,6 +109,17 @@ async def test_arguments_that_do_not_fit_are_a_problem_of_the_call(
     assert problem in call.problem
 
 
+async def test_words_that_no_database_takes_are_replaced(server: ModelServer, chain: Chain) -> None:
+    server.say(Say("a\ud800\x00b", [("shell", {"command": "echo \ud800"}), ("no\ud800", {})]), Say("x\x00\ud800"))
+    step = await chain.step(asking())
+    assert [call.name for call in step.calls] == ["shell", "no\ufffd"]
+    assert step.calls[0].arguments == {"command": "echo \ufffd"}
+    results = [Said("tool", "nothing", call=call.id, name=call.name) for call in step.calls]
+    answered = await chain.step(asking(step.said(), *results))
+    assert "\x00" not in answered.replies["m1"]
+    assert server.refused == []
+
+
 async def test_ids_that_cannot_be_used_again_are_replaced(server: ModelServer, chain: Chain) -> None:
     calls = [("recall", {"query": "a"}), ("recall", {"query": "b"}), ("recall", {"query": "c"})]
     server.say(Say(calls=calls, ids=["same", "same", "no good id!"]), Say("Done."))
