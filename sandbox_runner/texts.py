@@ -25,6 +25,10 @@ def _changed(change: Untold) -> str:
     return f"(Since then an earlier message was edited by its sender. It said: {was} It says now: {now})"
 
 
+def turn_ended(turn: str, reason: str) -> str:
+    return f"I did not finish this: {reason}. Your message is kept (turn {turn[:8]})."
+
+
 def turn_failed(turn: str, reason: str) -> str:
     return f"Something went wrong on my side and this turn ended: {reason}. Your message is kept (turn {turn[:8]})."
 

@@ -359,8 +359,9 @@ class TurnRunner:
     def _fail(self, turn: Turn, error: Exception) -> Mapping[str, str]:
         turn.status = "failed"
         turn.pending.append(Event("turn.failed", {"reason": f"{type(error).__name__}: {error}"}))
-        reason = str(error) if isinstance(error, EngineError | SandboxError) else type(error).__name__
-        return turn.same_for_all(texts.turn_failed(turn.id.hex, reason))
+        if isinstance(error, EngineError | SandboxError):
+            return turn.same_for_all(texts.turn_ended(turn.id.hex, str(error)))
+        return turn.same_for_all(texts.turn_failed(turn.id.hex, type(error).__name__))
 
     # save
 
