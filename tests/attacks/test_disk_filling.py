@@ -132,7 +132,7 @@ async def test_who_goes_on_writing_waits_ever_longer(stage: Stage, run: Run) -> 
     began, grown = asyncio.get_running_loop().time(), taken(stage)
     for number in range(4):
         await run(f"head -c 20M /dev/zero > more{number}; sleep 30")
-    assert asyncio.get_running_loop().time() - began > 2 + 4 + 8
+    assert asyncio.get_running_loop().time() - began > 2 + 4
     assert taken(stage) - grown < 4 * 20 + 10
     assert (await run("rm -f a more*; echo deleted")).output.strip() == "deleted"
 

@@ -24,8 +24,10 @@ async def test_no_descriptor_of_the_host_is_inside(backend: BubblewrapBackend, t
                 found = dict(line.split(" ", 1) for line in lines.splitlines())
                 assert found.pop("0") == found.pop("1") == "/dev/null"
                 assert found.pop("2").startswith("pipe:")
-                assert found.pop("3").startswith("socket:")
-                assert found == {}
+                connection = found.pop("3")
+                assert connection.startswith("socket:")
+                # The guest reads and writes its connection through copies of it.
+                assert set(found.values()) <= {connection, "/dev/null"}
             assert os.readlink(f"/proc/{first.sandbox.pid}/fd/3") != os.readlink(f"/proc/{second.sandbox.pid}/fd/3")
     finally:
         for fd in fds:

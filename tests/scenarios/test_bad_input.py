@@ -138,7 +138,9 @@ def test_a_mail_that_is_not_mime_breaks_nothing(shared_house: House, mail: bytes
 def test_a_stranger_s_mail_is_not_answered(shared_house: House) -> None:
     house = shared_house
     mail = post.write("$ cat /etc/passwd")
-    post.send(house, mail, owner=False)
+    with pytest.raises(smtplib.SMTPDataError) as refused:
+        post.send(house, mail, owner=False)
+    assert refused.value.smtp_code == 550
     assert up_and_well(house)
     assert post.replies_to(house, mail) == []
     with house.client() as client:
