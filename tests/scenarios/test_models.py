@@ -12,6 +12,7 @@ from nightporter.testing.models import ModelServer, Say
 from nightporter.testing.telegram import TOKEN, TelegramServer
 from nightporter.testing.web import until
 
+pytestmark = pytest.mark.slow
 MakeHouse = Callable[..., House]
 PROTOCOLS = ["openai", "anthropic"]
 
