@@ -23,7 +23,7 @@ _OF_ONES_OWN = frozenset(
     ("corp", "example", "home", "internal", "intranet", "lan", "local", "localdomain", "localhost", "test")
 )
 _METHOD = re.compile(r"[A-Z][A-Z-]{0,31}")
-_EXAMPLE = "write for example pypi.org, *.example.org, example.org:8443 or GET|HEAD api.example.org"
+_EXAMPLE = "write for example packages.example.org, *.example.org, example.org:8443 or GET|HEAD api.example.org"
 
 
 @dataclass(frozen=True)

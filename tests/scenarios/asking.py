@@ -12,7 +12,7 @@ from workspace_store import approvals, inbox
 from workspace_store.approvals import Approval
 from workspace_store.database import Database
 
-REQUEST = {"host": "pypi.org"}
+REQUEST = {"host": "packages.example.org"}
 
 
 class Asker:
@@ -28,7 +28,7 @@ class Asker:
             assert place is not None
             given: dict[str, Any] = {
                 "key": uuid4().hex, "kind": "story", "principal": owner, "at": place, "request": REQUEST,
-                "text": "reach `pypi.org` from the sandbox", **more,
+                "text": "reach `packages.example.org` from the sandbox", **more,
             }  # fmt: skip
             return approvals.request(connection, **given)
 

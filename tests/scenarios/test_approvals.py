@@ -104,7 +104,7 @@ async def test_what_was_decided_resumes_once_whatever_is_killed(
     telegram.say(telegram.pressed(press, question))
     telegram.say(telegram.message("and now"))
     await until(lambda: len(telegram.messages) > before + 1, "what comes after is answered")
-    resumed = [m["text"] for m in telegram.messages[before:] if "pypi.org" in m["text"]]
+    resumed = [m["text"] for m in telegram.messages[before:] if "packages.example.org" in m["text"]]
     assert len(resumed) == 1
     count = "SELECT count(*) FROM inbox WHERE kind = 'approval' AND status = 'done'"
     assert asker.database.read_now(lambda c: c.execute(text(count)).scalar_one()) == 1
@@ -176,7 +176,7 @@ def test_the_command_line_lists_and_answers(make_house: MakeHouse) -> None:
     first, second = asker.ask("local"), asker.ask("local", choices=(APPROVE, ALWAYS, DENY))
     listed = [json.loads(line) for line in house.run("actions", "list", "--json").stdout.splitlines()]
     assert [row["code"] for row in listed] == [first.code, second.code]
-    assert listed[0]["request"] == {"host": "pypi.org"}
+    assert listed[0]["request"] == {"host": "packages.example.org"}
     done = house.run("actions", "approve", second.code, "--choice", "always", "--json")
     assert (done.returncode, json.loads(done.stdout)["status"]) == (0, "approved")
     assert asker.now_is(second).decided_via == "cli"

@@ -20,7 +20,7 @@ from workspace_store.outbox import Address
 from workspace_store.principal import StaleLease
 
 HERE = Place(Address("slack", "T1", "C1", "1.5"), {"user": "U1"})
-REQUEST = {"host": "pypi.org", "port": 443}
+REQUEST = {"host": "packages.example.org", "port": 443}
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Person:
 def ask(database: Database, owner: UUID, **more: Any) -> Approval:
     given: dict[str, Any] = {
         "key": uuid4().hex, "kind": "egress.host", "principal": owner, "at": HERE, "request": REQUEST,
-        "text": "reach `pypi.org`", **more,
+        "text": "reach `packages.example.org`", **more,
     }  # fmt: skip
     return database.write_now(lambda connection: approvals.request(connection, **given))
 
@@ -72,7 +72,7 @@ def test_it_is_asked_in_its_place_with_buttons_and_words_that_answer_it(database
     assert [button["value"] for button in question["buttons"]] == [
         f"{found.code} {name}" for name in ("once", "hour", "always", "deny")
     ]
-    assert "reach `pypi.org`" in question["text"]
+    assert "reach `packages.example.org`" in question["text"]
     for said in ("/approve {}", "/approve {} hour", "/approve {} always", "/deny {}"):
         assert f"`{said.format(found.code)}`" in question["text"]
     assert kinds(database, owner) == ["approval.requested"]
