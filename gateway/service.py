@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
 import socket
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -88,10 +87,7 @@ async def serve(
     ready: Callable[[], None],
 ) -> None:
     """Serve until SIGTERM: then accept nothing more, finish what is being sent, end."""
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
+    stopping = liveness.stopping_on_signals()
     lives = home / "run" / "lives"
     life = Life(lives, ROLE, host)
     database = Database(database_url)

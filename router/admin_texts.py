@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from identity.administration import Details, Plan
 from identity.merging import Merge
 from identity.names import harmless
 from identity.pairing import Waiting
 from identity.users import Known, User
 from router.link_texts import holds
+from router.texts import moment
 
 ONLY_ADMINS = "Only administrators can do that."
 NOBODY_WAITS = "Nobody waits to be let in."
@@ -34,7 +33,7 @@ def line(user: User, known: list[Known]) -> str:
 def waits(found: Waiting) -> str:
     claim = found.claim
     known = Known(claim.channel, claim.account, claim.external_id)
-    until = _time(found.expires_at)
+    until = moment(found.expires_at)
     return f"- `{found.code}` {known.name} ({harmless(claim.display)}), until {until}"
 
 
@@ -48,7 +47,7 @@ def show(found: Details) -> str:
         f"- has {holds(found.holdings)}",
         *(f"- merged into it: `{lost}`, seen as `/workspace/merged/{folder}`" for lost, folder in found.absorbed),
         *(
-            f"- {_time(event.at)} {event.kind} by {f'`{event.actor}`' if event.actor else 'the house'}"
+            f"- {moment(event.at)} {event.kind} by {f'`{event.actor}`' if event.actor else 'the house'}"
             for event in found.events[:10]
         ),
     ]
@@ -119,7 +118,3 @@ def refused(why: str) -> str:
 
 def no_such(verb: str) -> str:
     return f"There is no `/admin {harmless(verb)}`.\n\n{HELP}"
-
-
-def _time(at: int) -> str:
-    return f"{datetime.fromtimestamp(at / 1e6, UTC):%Y-%m-%d %H:%M} UTC"

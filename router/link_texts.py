@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from identity import codes
 from identity.merging import Holdings, Merge
 from identity.names import harmless
 from identity.users import Claim, Known, User
 from router.doors import Doors
+from router.texts import moment
 
 CONFIRM = "Confirm"
 OBJECT = "Object"
@@ -97,7 +96,7 @@ def joins_when_quiet(them: str) -> str:
 
 
 def joins_later(them: str, asked: Merge, code: str) -> str:
-    at = f"{datetime.fromtimestamp(asked.due_at / 1e6, UTC):%Y-%m-%d %H:%M} UTC"
+    at = moment(asked.due_at)
     return (
         f"Confirmed on both sides. You and {them} both have something, so the two are joined at {at}, unless one of "
         f"you objects (`/object {codes.shown(code) if code else ''}`".rstrip()
@@ -106,7 +105,7 @@ def joins_later(them: str, asked: Merge, code: str) -> str:
 
 
 def waits_for_admins(asked: Merge, kept: User, absorbed: User) -> str:
-    at = f"{datetime.fromtimestamp(asked.due_at / 1e6, UTC):%Y-%m-%d %H:%M} UTC"
+    at = moment(asked.due_at)
     return (
         f"{harmless(kept.display_name)} (`{kept.id}`) and {harmless(absorbed.display_name)} (`{absorbed.id}`) have "
         f"confirmed that they are one person. They are joined at {at}; `/admin merge {kept.id} {absorbed.id} --yes` "

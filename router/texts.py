@@ -122,8 +122,8 @@ def answered(decision: Decision, verdict: str, choice: str) -> str:
         offered = ", ".join(f"`{c.name}`" for c in found.choices if c.verdict == verdict)
         return f"`{choice}` was not offered; you can say: {offered or 'nothing of the kind'}."
     if decision.outcome == "expired":
-        return f"Too late: this expired {_time(found.decided_at or found.expires_at)}. Nothing was done. {about}"
-    return f"Already {_verdict(found)}{_by(found)}, {_time(found.decided_at or 0)}; it stays so. {about}"
+        return f"Too late: this expired {moment(found.decided_at or found.expires_at)}. Nothing was done. {about}"
+    return f"Already {_verdict(found)}{_by(found)}, {moment(found.decided_at or 0)}; it stays so. {about}"
 
 
 def decided_for_the_engine(found: Approval) -> str:
@@ -132,7 +132,7 @@ def decided_for_the_engine(found: Approval) -> str:
 
 
 def waiting(found: Approval, code: str) -> str:
-    return f"- `{code}` {found.text}: `/approve {code}` or `/deny {code}`, until {_time(found.expires_at)}"
+    return f"- `{code}` {found.text}: `/approve {code}` or `/deny {code}`, until {moment(found.expires_at)}"
 
 
 def _verdict(found: Approval) -> str:
@@ -143,7 +143,8 @@ def _by(found: Approval) -> str:
     return f" by {found.decided_by_name}" if found.decided_by_name else ""
 
 
-def _time(at: int) -> str:
+def moment(at: int) -> str:
+    """A time in words; ``at`` in microseconds since the epoch."""
     return f"{datetime.fromtimestamp(at / 1e6, UTC):%Y-%m-%d %H:%M} UTC"
 
 

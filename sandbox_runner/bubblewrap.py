@@ -84,13 +84,7 @@ class BubblewrapBackend:
         uid = self._host_uids.base + self._host_uids.count if root else None
         folder = Path(tempfile.mkdtemp(prefix="probe-", dir=self._run_dir))
         try:
-            workspace, home, guest = (folder / name for name in ("workspace", "home", "guest"))
-            for path in (workspace, home, guest):
-                path.mkdir()
-                if uid is not None:
-                    uids.take_ownership(path, uid)
-            launch = Launch(f"probe-{os.getpid()}", workspace, home, guest, host_uid=uid)
-            sandbox = await self._start(launch, code=probing.CODE)
+            sandbox = await self._start(probing.launch(folder, uid), code=probing.CODE)
             try:
                 problem = await probing.verdict(sandbox)
             finally:

@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from sandbox_runner import texts
 from workspace_store import approvals, spending
 from workspace_store.approvals import Approval, Decider
+from workspace_store.database import today
 from workspace_store.principal import Lease
 
 KIND = "budget"
@@ -31,11 +32,11 @@ def check(connection: Connection, lease: Lease, turn: UUID, message: UUID, daily
         return texts.over_budget(spent.micro_usd, None)
     made = approvals.request(
         connection,
-        key=f"budget:{owner.hex}:{spending.today()}:{limit}",
+        key=f"budget:{owner.hex}:{today()}:{limit}",
         kind=KIND,
         principal=owner,
         at=place,
-        request={"day": spending.today(), "micro_usd": int(daily_usd * 1e6)},
+        request={"day": today(), "micro_usd": int(daily_usd * 1e6)},
         text=texts.spend_more(daily_usd),
         role="admin",
         turn=turn,

@@ -209,13 +209,7 @@ class ContainerBackend:
         return Probe(True, f"{self.name}{with_} works here.", "", *_claims(self.engine, root))
 
     async def _try(self, folder: Path, uid: int | None) -> str:
-        workspace, home, guest = (folder / name for name in ("workspace", "home", "guest"))
-        for path in (workspace, home, guest):
-            path.mkdir()
-            if uid is not None:
-                uids.take_ownership(path, uid)
-        launch = Launch(f"probe-{os.getpid()}", workspace, home, guest, host_uid=uid)
-        sandbox = await self._start(launch, code=probing.CODE)
+        sandbox = await self._start(probing.launch(folder, uid), code=probing.CODE)
         try:
             return await probing.verdict(
                 sandbox, uid=os.geteuid() if uid is None else uid, own_kernel=self.engine.own_kernel

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID
@@ -59,10 +58,7 @@ async def serve(
     ready: Callable[[], None],
 ) -> None:
     """Serve until SIGTERM: then put every sandbox to sleep and end. ``environment``: variables set in sandboxes."""
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
+    stopping = liveness.stopping_on_signals()
     post = Post(home / "run" / "lives", f"{ROLE}-{host}")
 
     def stand_by() -> None:

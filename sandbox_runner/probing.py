@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+from pathlib import Path
 from typing import Any
 
-from sandbox_runner.backend import RunningSandbox
+from sandbox_runner import uids
+from sandbox_runner.backend import Launch, RunningSandbox
 from sandbox_runner.cgroups import CgroupParents
 
 _TIMEOUT = 10.0
@@ -44,6 +47,16 @@ _EXPECTED = {
     "home": True,
     "system": False,
 }
+
+
+def launch(folder: Path, uid: int | None) -> Launch:
+    """What a probe starts: with empty volumes below ``folder``, of host uid ``uid`` where there is one."""
+    workspace, home, guest = (folder / name for name in ("workspace", "home", "guest"))
+    for path in (workspace, home, guest):
+        path.mkdir()
+        if uid is not None:
+            uids.take_ownership(path, uid)
+    return Launch(f"probe-{os.getpid()}", workspace, home, guest, host_uid=uid)
 
 
 async def verdict(sandbox: RunningSandbox, *, uid: int = 1000, own_kernel: bool = False) -> str:

@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -230,6 +231,11 @@ def to_json(value: object) -> str:
 def now_us() -> int:
     """Microseconds since the Unix epoch, UTC: the unit of every time in the database."""
     return time.time_ns() // 1000
+
+
+def today() -> str:
+    """The day (UTC) that is counted by, ``YYYY-MM-DD``."""
+    return f"{datetime.now(UTC):%Y-%m-%d}"
 
 
 def database_now_us(connection: Connection) -> int:

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import fcntl
 import os
+import signal
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,15 @@ def alive(directory: Path, role: str) -> list[str]:
 
 class ServiceBroken(Exception):
     """A part of a service ended that must not end: the process does, and is started again."""
+
+
+def stopping_on_signals() -> asyncio.Event:
+    """Set when this process is told to stop, by SIGTERM or SIGINT; for the main thread's loop."""
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    return stopping
 
 
 async def until(stopping: asyncio.Event, parts: Iterable[asyncio.Task[Any]]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Protocol
 from uuid import UUID
 
@@ -11,7 +10,7 @@ from sqlalchemy import BigInteger, Column, Connection, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import Field, SQLModel
 
-from workspace_store.database import now_us, table
+from workspace_store.database import table, today
 
 
 class SpendingRow(SQLModel, table=True):
@@ -99,7 +98,3 @@ def of_today(connection: Connection, owner: UUID) -> Spent:
     rows = connection.execute(select(spending).where(spending.c.principal == owner, spending.c.day == today())).all()
     sums = {name: sum(getattr(row, name) for row in rows if row.model != ALLOWED) for name in SUMMED}
     return Spent(**sums, allowed_micro_usd=sum(row.micro_usd for row in rows if row.model == ALLOWED))
-
-
-def today() -> str:
-    return f"{datetime.fromtimestamp(now_us() / 1e6, UTC):%Y-%m-%d}"

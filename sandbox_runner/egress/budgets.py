@@ -8,9 +8,9 @@ from uuid import UUID
 
 from sandbox_runner.egress import texts
 from sandbox_runner.egress.answers import Refused
-from sandbox_runner.egress.ledger import Ledger, today
+from sandbox_runner.egress.ledger import Ledger
 from workspace_store import effects
-from workspace_store.database import Database, DatabaseUnavailable
+from workspace_store.database import Database, DatabaseUnavailable, today
 
 
 @dataclass

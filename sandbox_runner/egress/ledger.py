@@ -11,7 +11,6 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import partial
 from uuid import UUID, uuid4
 
@@ -21,7 +20,7 @@ from sqlalchemy import Connection
 from sandbox_runner.egress import texts
 from sandbox_runner.egress.answers import Refused
 from workspace_store import effects, inbox, journal
-from workspace_store.database import Database, DatabaseUnavailable, now_us
+from workspace_store.database import Database, DatabaseUnavailable, now_us, today
 from workspace_store.effects import Effect, Settled, Status
 from workspace_store.journal import Event
 from workspace_store.tenancy import StaleTenancy, Tenancy
@@ -32,10 +31,6 @@ FLUSH_SECONDS = 1.0
 BATCH = 200
 MOST_WAITING = 20_000
 SETTLE_SECONDS = 5.0
-
-
-def today() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%d")
 
 
 @dataclass

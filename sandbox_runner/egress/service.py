@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -57,10 +56,7 @@ async def serve(
     ready: Callable[[], None],
 ) -> None:
     """Serve until SIGTERM. ``resumes``: there is an engine that goes on when a host was allowed."""
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
+    stopping = liveness.stopping_on_signals()
     lives = home / "run" / "lives"
     post = Post(lives, f"{ROLE}-{host}")
 
