@@ -13,6 +13,7 @@ from uuid import UUID
 from sqlalchemy import Connection
 
 from agent import texts
+from agent.tool import NO_TOOLS, Tools
 from agent.trajectory import (
     FOLDED_RECORDS,
     FOLDED_SHARE,
@@ -74,7 +75,7 @@ def _too_many(records: Sequence[TurnRecord], budget: int) -> int:
     return gone
 
 
-def build(seen: Seen, turn: Sequence[Said], briefing: Sequence[str]) -> Context:
+def build(seen: Seen, turn: Sequence[Said], briefing: Sequence[str], tools: Tools = NO_TOOLS) -> Context:
     """A context in the cache-friendly order; what changes every time comes last."""
     now = datetime.fromtimestamp(now_us() / 1e6, UTC)
     return Context(
@@ -85,6 +86,7 @@ def build(seen: Seen, turn: Sequence[Said], briefing: Sequence[str]) -> Context:
         turn=list(turn),
         status=f"It is {now:%Y-%m-%d %H:%M} UTC.",
         briefing=[*briefing, *map(texts.new_note, seen.new_notes)],
+        tools=tools,
     )
 
 

@@ -7,7 +7,6 @@ from agent.model_engine import ModelEngine
 from agent.models import names
 from agent.operator import Operator
 from agent.settings import EngineSettings
-from agent.tools import TOOLS
 
 
 class EngineNotAvailable(Exception):
@@ -22,4 +21,4 @@ def make(settings: EngineSettings) -> Engine:
         models = names.of_settings(settings)
     except names.UnknownModel as error:
         raise EngineNotAvailable(str(error)) from error
-    return ModelEngine(models, TOOLS, settings.context_window, settings.timeout_seconds, settings.stream)
+    return ModelEngine(models, settings.context_window, settings.timeout_seconds, settings.stream)

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from agent.engine import Step
 from agent.models.names import ModelName
 from agent.progress import SILENT, Progress
-from agent.tools import Tool
 from agent.trajectory import Context
 
 if TYPE_CHECKING:
@@ -33,13 +32,12 @@ class ModelEngine:
     def __init__(
         self,
         models: Sequence[ModelName],
-        tools: Mapping[str, Tool],
         context_window: int | None = None,
         timeout_seconds: float = 120.0,
         stream: bool = False,
     ) -> None:
         self.context_window = context_window or CONTEXT_WINDOW
-        self._models, self._tools, self._timeout, self._stream = models, tools, timeout_seconds, stream
+        self._models, self._timeout, self._stream = models, timeout_seconds, stream
         self._loading = asyncio.Lock()
         self._chain: Chain | None = None
 
@@ -63,4 +61,4 @@ class ModelEngine:
         from agent.models.chain import Chain
 
         found = [candidates.make(name, self._timeout, Breaker(time.monotonic)) for name in self._models]
-        return Chain(found, self._tools, self._timeout, self._stream)
+        return Chain(found, self._timeout, self._stream)

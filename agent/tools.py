@@ -1,75 +1,20 @@
-"""Tools: what an engine may ask the turn to do, each with its declared kind of repetition.
-
-A tool returns text, data for the journal and, where it writes to the database, the writes themselves: the turn runs
-them in the transaction that records ``tool.returned``, so a tool that writes is done exactly once.
-"""
+"""The built-in tools. What a tool is, is in ``agent.tool``; which of them a turn has, in ``agent.toolbox``."""
 
 from __future__ import annotations
 
 import mimetypes
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
-from uuid import UUID
+from collections.abc import Mapping
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
-from sqlalchemy import Connection
+from pydantic import Field
 
 from agent import texts
-from agent.sandbox import CommandResult, OutputListener, Sandbox, SandboxError
+from agent.sandbox import CommandResult, SandboxError
+from agent.tool import Arguments, Tool, ToolHost, ToolResult, Write
 from workspace_store import memory
 from workspace_store.journal import Event
 
-Repetition = Literal["pure", "idempotent", "once"]
-
 SHELL = "shell"
-
-
-@dataclass(frozen=True)
-class Write:
-    """A write to be made with the tool's result, and the event that tells of it."""
-
-    apply: Callable[[Connection], object]
-    event: Event
-
-
-@dataclass(frozen=True)
-class ToolResult:
-    """``text`` for the engine and the reader; ``data`` for the journal; ``touched``: it may have changed the volume.
-
-    ``data["file"]`` (``name``, ``content_type``, ``size``, ``blob``) goes out with the turn's reply.
-    """
-
-    text: str
-    data: Mapping[str, Any] = field(default_factory=dict)
-    writes: tuple[Write, ...] = ()
-    touched: bool = False
-    output: str = ""
-    """A large output, to be kept whole as a blob."""
-
-
-class ToolHost(Protocol):
-    """What the turn lends to its tools."""
-
-    principal: UUID
-    turn: UUID
-
-    @property
-    def sandbox(self) -> Sandbox: ...
-
-    async def read(self, query: Callable[[Connection], Any]) -> Any: ...
-
-    def listener(self, call_id: str) -> OutputListener: ...
-
-
-class Arguments(BaseModel):
-    """What a tool is asked with. A name nobody knows is a mistake to be told, not to be dropped."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
-class NoArguments(Arguments):
-    pass
 
 
 class ShellArguments(Arguments):
@@ -93,22 +38,6 @@ class SendFileArguments(Arguments):
 
 class TaskArguments(Arguments):
     task: int = Field(ge=1, description="The task's number.")
-
-
-Run = Callable[[ToolHost, str, Mapping[str, Any]], Awaitable[ToolResult]]
-
-
-@dataclass(frozen=True)
-class Tool:
-    """``repetition``: ``pure`` may run again after a crash; ``idempotent`` may with the same key; ``once`` may not."""
-
-    name: str
-    description: str
-    repetition: Repetition
-    run: Run
-    needs_sandbox: bool = False
-    arguments: type[BaseModel] = NoArguments
-    """What it is asked with; its JSON schema is what a model sees."""
 
 
 async def _shell(host: ToolHost, call_id: str, arguments: Mapping[str, Any]) -> ToolResult:

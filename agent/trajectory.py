@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from agent import texts
+from agent.tool import Tools
 from workspace_store.database import to_json
 
 Role = Literal["user", "assistant", "tool"]
@@ -91,10 +92,13 @@ class Context:
     turn: list[Said]
     status: str
     briefing: list[str] = field(default_factory=list)
+    tools: Tools = field(default_factory=dict)
+    """What the engine may ask for."""
 
     def tokens(self) -> int:
         texts_before = [self.policy, self.status, *self.notes, *self.folded, *self.briefing]
-        return sum(map(count_tokens, texts_before)) + sum(map(count_turn, [*self.recent, self.turn]))
+        told = sum(tool.characters for tool in self.tools.values()) // CHARACTERS_PER_TOKEN
+        return told + sum(map(count_tokens, texts_before)) + sum(map(count_turn, [*self.recent, self.turn]))
 
 
 def count_tokens(text: str) -> int:

@@ -6,7 +6,7 @@ returned is uncertain: its result is fetched from the sandbox if that lived on, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -14,7 +14,8 @@ from uuid import UUID
 from agent import texts as agent_texts
 from agent.engine import Step, ToolCall
 from agent.sandbox import SandboxError
-from agent.tools import SHELL, ToolResult, shell_result
+from agent.tool import ToolResult
+from agent.tools import SHELL, shell_result
 from agent.trajectory import Said
 from sandbox_runner import texts
 from sandbox_runner.host import TurnSandbox
@@ -93,7 +94,12 @@ def said(recorded: Recorded, call: ToolCall, body: dict[str, Any]) -> Said:
     text = str(body["text"])
     if call.id in recorded.rolled_back:
         text = f"{texts.rolled_back(str(call.arguments.get('command', call.name)))}\n\n{text}"
-    return Said("tool", text, call=call.id, name=call.name)
+    return Said("tool", text, call=call.id, name=call.name, data=origin_of(body))
+
+
+def origin_of(body: Mapping[str, Any]) -> dict[str, Any]:
+    """What the trajectory keeps of where a result's words come from."""
+    return {"origin": body["origin"]} if body.get("origin") else {}
 
 
 async def close_uncertain(

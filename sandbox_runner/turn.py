@@ -21,7 +21,8 @@ from agent import context
 from agent import texts as agent_texts
 from agent.engine import Engine, EngineError, EngineUnavailable, Step, ToolCall
 from agent.sandbox import SandboxError, SandboxLost
-from agent.tools import TOOLS, Tool, ToolResult
+from agent.tool import Tool, ToolResult
+from agent.toolbox import Toolbox
 from agent.trajectory import Said, fit, preview, shortened
 from sandbox_runner import assignments, budget, receiving, replying, resume, texts
 from sandbox_runner.asking import Stopped, ask
@@ -67,6 +68,7 @@ class TurnRunner:
     """How long a message waits for an engine that cannot be reached."""
     arrivals: Arrivals = "steer"
     daily_budget_usd: float | None = None
+    toolbox: Toolbox = field(default_factory=Toolbox)
 
     async def run(self, lease: Lease, row: Row, *, alone: bool = False) -> bool:
         """Run one turn to its commit; whether the lease was given back with it (nothing else waits).
@@ -150,12 +152,13 @@ class TurnRunner:
         """Ask the engine for steps and run their tools until it replies; recorded steps are replayed."""
         if turn.recorded.touched:
             turn.pending += await resume.check_state(turn.recorded, sandbox)
+        turn.offer = await self.toolbox.offer(sandbox)
         for number in range(MAX_STEPS):
             turn.end_if_stopped()
             await self._receive_files(turn, sandbox)
             step = turn.recorded.step(number)
             if step is None:
-                view = context.build(turn.seen, turn.said, sandbox.briefing)
+                view = context.build(turn.seen, turn.said, [*sandbox.briefing, *turn.offer.notes], turn.offer.tools)
                 fit(view, self.engine.context_window)
                 await self._within_budget(turn)
                 thinking = partial(self.engine.step, view, turn.progress)
@@ -240,7 +243,7 @@ class TurnRunner:
             turn.touched = turn.touched or bool(returned.get("touched"))
             sandbox.take_to_send(returned)
             return resume.said(turn.recorded, call, returned)
-        tool = TOOLS.get(call.name)
+        tool = turn.offer.tools.get(call.name)
         try:
             if call.problem:
                 result = ToolResult(agent_texts.refused(call.problem))
@@ -287,6 +290,7 @@ class TurnRunner:
         body = {
             "call": call.id, "name": call.name, "text": text, "blob": blob, "touched": result.touched,
             "live": sandbox.live_id if result.touched else None, **result.data,
+            **({"origin": result.origin} if result.origin else {}),
         }  # fmt: skip
         events = [*sandbox.unsaid_events(), Event("tool.returned", body), *(write.event for write in result.writes)]
         writes = [write.apply for write in result.writes]
@@ -294,7 +298,7 @@ class TurnRunner:
             writes.append(partial(effects.tell, identifiers=[effect.id for effect in outside]))
         await self._append(turn, events, writes, take=self._steers)
         sandbox.take_to_send(body)
-        return Said("tool", text, call=call.id, name=call.name)
+        return Said("tool", text, call=call.id, name=call.name, data=resume.origin_of(body))
 
     async def _keep_whole(self, turn: Turn, result: ToolResult) -> str | None:
         if len(result.output) <= 8192:

@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 
 from agent import context
 from agent.engine import Step, ToolCall
+from agent.toolbox import Offer
 from agent.trajectory import Said
 from sandbox_runner import resume
 from sandbox_runner.asking import Stopped
@@ -49,6 +50,8 @@ class Turn:
     """It was not /stop."""
     changed: list[changes.Untold] = field(default_factory=list)
     """What people changed of what they said before, which this turn is the first to know."""
+    offer: Offer = field(default_factory=Offer)
+    """The tools it has."""
     unpaid: list[Step] = field(default_factory=list)
     """Steps whose cost is written with the pending events."""
 

@@ -7,13 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from pydantic import ValidationError
 from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart, ToolCallPart
 
 from agent.engine import EngineError, Step, Thought, ToolCall, Usage
 from agent.models import texts
 from agent.models.messages import CALL_ID
-from agent.tools import Tool
+from agent.tool import Tool
 from workspace_store.database import storable
 
 
@@ -77,10 +76,9 @@ def _arguments(part: ToolCallPart, tool: Tool | None) -> tuple[dict[str, Any], s
     if tool is None:
         return given, ""
     try:
-        return tool.arguments.model_validate(given).model_dump(exclude_unset=True), ""
-    except ValidationError as error:
-        faults = (f"{'.'.join(map(str, fault['loc'])) or 'arguments'}: {fault['msg']}" for fault in error.errors())
-        return given, texts.bad_arguments("; ".join(faults))
+        return tool.read(given), ""
+    except ValueError as error:
+        return given, texts.bad_arguments(str(error))
 
 
 def _usage(response: ModelResponse) -> Usage:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -23,7 +23,7 @@ from agent.engine import EngineError, EngineUnavailable, Step, ToolCall, calls_f
 from agent.models import answers, messages, texts
 from agent.models.candidates import Candidate
 from agent.progress import SILENT, Progress
-from agent.tools import Tool
+from agent.tool import Tool, Tools
 from agent.trajectory import Context
 
 log = structlog.get_logger()
@@ -50,22 +50,9 @@ class Chain:
     """Models in the order they are asked. ``pause``: sleeps, in seconds."""
 
     candidates: Sequence[Candidate]
-    tools: Mapping[str, Tool]
     timeout_seconds: float
     stream: bool = False
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
-
-    def __post_init__(self) -> None:
-        self._parameters = ModelRequestParameters(
-            function_tools=[
-                ToolDefinition(
-                    name=tool.name,
-                    parameters_json_schema=tool.arguments.model_json_schema(),
-                    description=tool.description,
-                )
-                for tool in self.tools.values()
-            ]
-        )
 
     async def step(self, context: Context, progress: Progress = SILENT) -> Step:
         """The first answer of a model. Raises EngineUnavailable where waiting helps, else EngineError."""
@@ -91,10 +78,11 @@ class Chain:
     async def _ask(self, candidate: Candidate, context: Context, progress: Progress) -> Step:
         """Ask one model, twice where it helps. Its breaker learns of what says something about the model."""
         request = messages.of_context(context, candidate.provider)
+        parameters = _parameters(context.tools)
         for attempt in range(TRIES):
             try:
                 async with asyncio.timeout(self.timeout_seconds):
-                    response = await self._request(candidate.model, request, progress)
+                    response = await self._request(candidate.model, request, parameters, progress)
                 step = self._step(response, context)
             except TimeoutError as error:
                 candidate.breaker.failed()
@@ -121,11 +109,13 @@ class Chain:
                 return step
         raise AssertionError("the last try returns or raises")
 
-    async def _request(self, model: Model, request: list[ModelMessage], progress: Progress) -> ModelResponse:
+    async def _request(
+        self, model: Model, request: list[ModelMessage], parameters: ModelRequestParameters, progress: Progress
+    ) -> ModelResponse:
         """One request; where answers are streamed, what is written of the words is told as it grows."""
         if not self.stream:
-            return await model_request(model, request, model_request_parameters=self._parameters)
-        async with model_request_stream(model, request, model_request_parameters=self._parameters) as stream:
+            return await model_request(model, request, model_request_parameters=parameters)
+        async with model_request_stream(model, request, model_request_parameters=parameters) as stream:
             async for event in stream:
                 if isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
                     progress.answering(_words(stream.get()))
@@ -134,9 +124,17 @@ class Chain:
     def _step(self, response: ModelResponse, context: Context) -> Step:
         asked_before = [call for said in context.turn for call in calls_from_json(said.data.get("calls", ()))]
         answered = [said.message for said in context.turn if said.role == "user"][-1]
-        step = answers.to_step(response, self.tools, [call.id for call in asked_before], answered)
+        step = answers.to_step(response, context.tools, [call.id for call in asked_before], answered)
         end_if_in_circles([*asked_before, *step.calls])
         return step
+
+
+def _parameters(tools: Tools) -> ModelRequestParameters:
+    return ModelRequestParameters(function_tools=[_definition(tool) for tool in tools.values()])
+
+
+def _definition(tool: Tool) -> ToolDefinition:
+    return ToolDefinition(name=tool.name, parameters_json_schema=dict(tool.schema), description=tool.description)
 
 
 def _words(response: ModelResponse) -> str:

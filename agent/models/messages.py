@@ -95,7 +95,7 @@ class _Builder:
             identifier = self._unique(call.id)
             result = exchange.results.get(call.id)
             parts.append(ToolCallPart(call.name, dict(call.arguments), tool_call_id=identifier))
-            text = texts.NEVER_RETURNED if result is None else result.text
+            text = texts.NEVER_RETURNED if result is None else texts.tool_said(result)
             returns.append(ToolReturnPart(call.name, text or texts.EMPTY_RESULT, tool_call_id=identifier))
         self._response(parts)
         self._request(returns)

@@ -32,6 +32,12 @@ def user_said(said: Said) -> str:
     return f"{said.words}\n\n<quoted>\n{_harmless(quoted)}\n</quoted>"
 
 
+def tool_said(said: Said) -> str:
+    """A result as a model reads it: apart as data where it comes from somewhere nobody vouches for."""
+    origin = str(said.data.get("origin", ""))
+    return f"<quoted>\nFrom {origin}:\n{_harmless(said.text)}\n</quoted>" if origin else said.text
+
+
 def orphaned_result(name: str, text: str) -> str:
     return f"<quoted>\nOutput of {name or 'a tool'}:\n{_harmless(text)}\n</quoted>"
 

@@ -46,11 +46,11 @@ def make(server: ModelServer, clock: Clock, how: str, *models: str, timeout: flo
         candidates.make(names.parse(f"{protocol}:{model}", base, "key"), timeout, Breaker(clock))
         for model in models or ("local",)
     ]
-    return Chain(found, TOOLS, timeout, bool(streamed), clock.sleep)
+    return Chain(found, timeout, bool(streamed), clock.sleep)
 
 
 def asking(*said: Said) -> Context:
-    return Context("Be kind.", [], [], [], [Said("user", "Hello?", message="m1"), *said], "It is noon.")
+    return Context("Be kind.", [], [], [], [Said("user", "Hello?", message="m1"), *said], "It is noon.", tools=TOOLS)
 
 
 class Told:

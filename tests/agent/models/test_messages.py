@@ -24,7 +24,8 @@ from nightporter.testing.models import ModelServer, Say
 async def ask(server: ModelServer, context: Context, protocol: str) -> None:
     base = server.base_url if protocol == "openai" else server.origin
     candidate = candidates.make(names.parse(f"{protocol}:local", base, "key"), 20, Breaker(time.monotonic))
-    await Chain([candidate], TOOLS, 20).step(context)
+    context.tools = TOOLS
+    await Chain([candidate], 20).step(context)
 
 
 def calls(*identifiers: str, text: str = "") -> Said:
