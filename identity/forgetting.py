@@ -21,7 +21,7 @@ from sqlmodel import Field, SQLModel
 import identity
 import workspace_store
 from identity import linking, pairing, users
-from workspace_store import attachments, changes, checkpoints, inbox, journal
+from workspace_store import attachments, changes, checkpoints, facts, inbox, journal
 from workspace_store.database import now_us, table, to_json
 from workspace_store.principal import principal as principals
 
@@ -187,5 +187,6 @@ def _erase_turns(connection: Connection, room: UUID, owners: Sequence[UUID]) -> 
             folded = FORGOTTEN if row.folded else None
             this = (turns.c.principal == room, turns.c.seq == row.seq)
             connection.execute(update(turns).where(*this).values(messages=to_json(messages), folded=folded))
+            facts.write(connection, room, row.seq, ())
             gone = "DELETE FROM memory_search WHERE principal = :room AND ref = :ref"
             connection.execute(text(gone), {"room": room.hex, "ref": str(row.turn)})

@@ -10,7 +10,7 @@ The done rows of ``merge`` are a forest; ``principal.merged_into`` is each one's
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 from uuid import UUID, uuid4
@@ -34,7 +34,7 @@ from sqlmodel import Field, SQLModel
 from identity import reach, users
 from identity.names import harmless
 from identity.users import User
-from workspace_store import approvals, checkpoints, inbox, journal, memory, principal
+from workspace_store import approvals, checkpoints, commitments, inbox, journal, memory, principal, tasks
 from workspace_store.database import now_us, table
 from workspace_store.journal import Event
 from workspace_store.principal import principal as principals
@@ -44,6 +44,9 @@ UNLINK_SECONDS = 7 * 24 * 3600
 FOLDER_CHARACTERS = 40
 
 State = Literal["waiting", "done", "objected", "undone"]
+
+MOVED: Mapping[str, Any] = {"approvals": approvals, "tasks": tasks, "commitments": commitments}
+"""Whose open rows go with a merge, and come back with its undoing."""
 
 
 class MergeRow(SQLModel, table=True):
@@ -189,7 +192,8 @@ def attempt(connection: Connection, asked: Merge) -> bool:
         return False
     moved: dict[str, Any] = {"role": kept.role}
     inbox.move_pending(connection, asked.absorbed, asked.kept)
-    moved["approvals"] = [one.hex for one in approvals.move(connection, asked.absorbed, asked.kept)]
+    for name, store in MOVED.items():
+        moved[name] = [one.hex for one in store.move(connection, asked.absorbed, asked.kept)]
     family = principal.scope(connection, asked.absorbed)
     _set_root(connection, family, asked.kept)
     role = _higher(kept.role, lost.role)
@@ -220,7 +224,8 @@ def undo(connection: Connection, absorbed: UUID, actor: UUID | None) -> Merge | 
     said = reach.lose(connection, lost.merged_into, users.identities(connection, absorbed))
     inbox.move_pending(connection, lost.merged_into, absorbed, only=set(said))
     moved = json.loads(done.moved)
-    approvals.move_back(connection, [UUID(one) for one in moved.get("approvals", ())], absorbed)
+    for name, store in MOVED.items():
+        store.move_back(connection, [UUID(one) for one in moved.get(name, ())], absorbed)
     kept = users.get(connection, done.kept)
     before = moved.get("role")
     if kept is not None and before not in (None, kept.role) and lost.role == kept.role:

@@ -23,7 +23,7 @@ from workspace_store.database import Database, create_engine
 MODELS = (
     "continuations", "changes",
     "approvals", "principal", "inbox", "journal", "checkpoints", "outbox", "memory", "effects", "egress_grants",
-    "attachments", "readers", "mailboxes", "spending",
+    "attachments", "readers", "mailboxes", "spending", "tasks", "commitments", "facts",
 )  # fmt: skip
 IDENTITY = ("users", "rooms", "pairing", "linking", "merging", "forgetting")
 
