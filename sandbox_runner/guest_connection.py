@@ -76,7 +76,8 @@ def guest_arguments(
     return arguments
 
 
-def _task(said: TaskRecord) -> BackgroundTask:
+def task_of(said: TaskRecord) -> BackgroundTask:
+    """In the words of ``agent.sandbox``."""
     return BackgroundTask(**said.model_dump())
 
 
@@ -182,7 +183,7 @@ class GuestConnection:
         return self._checked(Interrupted, await self._ask("interrupt", terminal=terminal)).interrupted
 
     async def tasks(self) -> list[BackgroundTask]:
-        return [_task(said) for said in self._checked(Tasks, await self._ask("tasks")).tasks]
+        return [task_of(said) for said in self._checked(Tasks, await self._ask("tasks")).tasks]
 
     async def task_output(self, task: int, tail_bytes: int = 8192) -> str:
         return self._checked(Output, await self._ask("task_output", task=task, tail_bytes=tail_bytes)).output
@@ -190,7 +191,11 @@ class GuestConnection:
     async def stop_task(self, task: int, *, grace: float = 5.0) -> BackgroundTask:
         """SIGTERM, SIGKILL after ``grace`` seconds; returns once it has ended."""
         answer = await self._ask("task_stop", within=grace + ANSWER_SECONDS, task=task, grace_s=grace)
-        return _task(self._checked(OneTask, answer).task)
+        return task_of(self._checked(OneTask, answer).task)
+
+    async def told(self, task: int, starts: int) -> None:
+        """The end of that start of a task was recorded: it need not be kept any longer."""
+        await self._ask("told", task=task, starts=starts)
 
     async def hold(self, note: str) -> int:
         """Pause what runs; commands under way become tasks, told with ``note``. How many processes are paused."""
@@ -302,7 +307,7 @@ class GuestConnection:
                 listener(event.data)
         elif isinstance(event, TaskEndedEvent):
             if self._on_task_ended is not None:
-                self._on_task_ended(_task(event.task))
+                self._on_task_ended(task_of(event.task))
         elif self._on_state is not None:
             self._on_state(event.digest)
 

@@ -91,6 +91,8 @@ class Restored(Said):
 
     digest: _Digest | None
     terminals: Annotated[tuple[_Name, ...], Field(max_length=64, strict=False)]
+    ended: Annotated[tuple[TaskRecord, ...], Field(max_length=256, strict=False)]
+    """Tasks whose end was not recorded by the host before the sandbox went."""
     notes: _Notes
 
 

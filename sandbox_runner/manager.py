@@ -16,10 +16,11 @@ import structlog
 from agent.sandbox import BackgroundTask, CommandResult, OutputListener, SandboxError, SandboxLost, WakeReport
 from sandbox_runner import texts
 from sandbox_runner.guest_connection import GuestConnection
-from sandbox_runner.keeper import ANSWER_SECONDS, Keeper
+from sandbox_runner.keeper import Keeper
 from sandbox_runner.published import Snapshot, snapshot_of
 from sandbox_runner.sandboxes import Look
 from sandbox_runner.seats import Seat, state_digest
+from sandbox_runner.waking import ANSWER_SECONDS
 from workspace_store import differences
 from workspace_store.database import DatabaseUnavailable
 

@@ -6,6 +6,7 @@ Written by the sandbox manager, under its tenancy, once for each end of each sta
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from uuid import uuid4
 
 from sqlalchemy import Connection
@@ -18,17 +19,18 @@ from workspace_store.tenancy import Tenancy
 KIND = "task"
 
 
-def record(connection: Connection, held: Tenancy, sandbox: str, body: dict[str, object], text: str) -> bool:
+def record(connection: Connection, held: Tenancy, body: Mapping[str, object], text: str) -> bool:
     """Journal ``task.ended`` and, where ``text`` is not empty, queue the turn that tells of it.
 
     Whether there is a row to ring for; False too for an end that was recorded before. Raises StaleTenancy.
     """
     owner = held.principal
-    key = f"task:{sandbox}:{body['task']}:{body['starts']}"
+    # Of a task's end whichever sandbox tells it: numbers may come back after an undo, the time does not.
+    key = f"task:{owner.hex}:{body['task']}:{body['starts']}:{body['started_at']}"
     place = inbox.where_heard(connection, owner) if text else None
     if inbox.find(connection, key) is not None:
         return False
-    journal.append(connection, owner, [Event("task.ended", body)], under=held)
+    journal.append(connection, owner, [Event("task.ended", dict(body))], under=held)
     if place is None:
         return False
     told = json.loads(place.envelope)

@@ -187,7 +187,7 @@ class Guest:
                 pid = terminal.shell.pid
                 state["limits"] = limits.differences(pid)
                 state["cwd"] = processes.true_directory(pid, state["cwd"])
-                notes += terminal.shell.take_notes()
+                notes += terminal.shell.take_notes(ended.dump.outputs)
             terminal.state = state
         elif ended.shell_ended:
             notes.append(f"the shell itself ended with {ended.code}; a new one starts from the last saved state")
@@ -316,6 +316,10 @@ class Guest:
 
     def _task_ended(self, task: Task) -> None:
         self.connection.send_event({"event": "task_ended", "task": task.told()})
+        self.change()
+
+    def change(self) -> None:
+        """What is published is out of date; soon it will not be."""
         if self.sleeping is None and not self._changed:
             self._changed = True
             self.loop.call_later(0.05, self._publish_change)
@@ -333,7 +337,8 @@ class Guest:
         notes: list[str] = []
         self.reopen_roots(notes)
         running = self.tasks.running() if self.sleeping is None else self.sleeping
-        return notes + self.publisher.publish(self.terminals.values(), running, self.tasks.next_number)
+        ended = self.tasks.untold()
+        return notes + self.publisher.publish(self.terminals.values(), running, ended, self.tasks.next_number)
 
     # Limits and ends ----------------------------------------------------------------------------------------------
 

@@ -99,6 +99,14 @@ def _task_stop(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
     guest.tasks.stop(task, lambda: answer({"task": task.told()}), grace)
 
 
+def _told(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
+    task = guest.tasks.get(frame.get("task"))
+    if task is not None and task.untold and task.starts == frame.get("starts"):
+        task.untold = False
+        guest.change()
+    answer({})
+
+
 def _capture(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
     guest.look()
     if not guest.restored or any(terminal.current for terminal in guest.terminals.values()):
@@ -159,6 +167,7 @@ OPERATIONS: dict[str, Callable[[Guest, dict[str, Any], Answer], None]] = {
     "tasks": _list_tasks,
     "task_output": _task_output,
     "task_stop": _task_stop,
+    "told": _told,
     "capture": _capture,
     "hold": _hold,
     "release": _release,

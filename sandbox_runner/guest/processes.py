@@ -107,15 +107,12 @@ def working_directory(pid: int) -> str:
         return ""
 
 
-def own_output(pid: int) -> tuple[str, str]:
-    """Where standard output and standard error of a process go; empty for a closed one."""
-    found = []
-    for descriptor in (1, 2):
-        try:
-            found.append(os.readlink(f"/proc/{pid}/fd/{descriptor}"))
-        except OSError:
-            found.append("")
-    return found[0], found[1]
+def open_file(pid: int, descriptor: int) -> str:
+    """What a process has open there, by name; empty for nothing."""
+    try:
+        return os.readlink(f"/proc/{pid}/fd/{descriptor}")
+    except OSError:
+        return ""
 
 
 def true_directory(pid: int, said: str) -> str:

@@ -35,7 +35,9 @@ class Publisher:
         except OSError:
             return  # the current state is whole; only the second line of defence is missing
 
-    def publish(self, terminals: Iterable[Terminal], tasks: Iterable[Task], next_task: int) -> list[str]:
+    def publish(
+        self, terminals: Iterable[Terminal], tasks: Iterable[Task], ended: Iterable[Task], next_task: int
+    ) -> list[str]:
         """Write it; the notes for the person. ``digest`` is None when it could not be written."""
         notes: list[str] = []
         document: dict[str, Any] = {
@@ -45,6 +47,7 @@ class Publisher:
                 terminal.name: self._terminal(terminal, notes) for terminal in terminals if terminal.state is not None
             },
             "tasks": [self._task(task, notes) for task in tasks],
+            "ended": [{**self._task(task, notes), "exit_code": task.exit_code} for task in ended],
         }
         data = self._within_bounds(document, notes)
         if data == self._last and os.path.exists(os.path.join(self._folder, state_file.CURRENT)):
@@ -155,7 +158,7 @@ def _droppable(document: dict[str, Any]) -> Iterator[tuple[int, str, Callable[[]
         for key in ("variables", "functions", "aliases", "traps"):
             for name, item in terminal[key].items():
                 yield _size(item), name, of_terminal(terminal[key], name, terminal["not_kept"])
-    for task in document["tasks"]:
+    for task in (*document["tasks"], *document["ended"]):
         yield sum(map(len, task["argv"])), f"arguments of task {task['task']}", partial(_drop_arguments, task)
         for name, value in task["environment"].items():
             yield len(value), f"{name} of task {task['task']}", partial(task["environment"].pop, name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 from . import state_file
 from .loop import Loop, Timer
@@ -62,7 +63,8 @@ def restore(
             terminal.on_ready = None
             notes.extend(terminal.notes)
             terminal.notes = []
-        answer({"digest": loaded.digest, "terminals": sorted(guest.terminals), "notes": notes})
+        ended = [task.told() for task in guest.tasks.untold()]
+        answer({"digest": loaded.digest, "terminals": sorted(guest.terminals), "ended": ended, "notes": notes})
 
     gathering = _Gathering(loop, finish)
     for name, state in loaded.terminals.items():
@@ -77,6 +79,8 @@ def restore(
             gathering.expect(name)
         except OSError as error:
             notes.append(f"terminal {name} could not be started yet: {error.strerror}")
+    for record in loaded.ended:
+        guest.tasks.remember(_task_of(record), record["exit_code"])
     for record in loaded.tasks:
         _restore_task(guest, record, notes)
     gathering.finish_if_complete()
@@ -106,6 +110,12 @@ def _is_program(name: str, path: str, cwd: str) -> bool:
     return any(os.access(os.path.join(place, name), os.X_OK) for place in places)
 
 
+def _task_of(record: dict[str, Any]) -> Task:
+    task = Task(record["task"], record["argv"], record["cwd"], record["environment"], record["policy"])
+    task.starts, task.started_at, task.log = record["starts"], record["started_at"], record["log"]
+    return task
+
+
 def _restore_task(guest: Guest, record: dict[str, Any], notes: list[str]) -> None:
     title = f"task {record['task']} ({' '.join(record['argv'])[:120]})"
     if record["policy"] != "restart":
@@ -117,8 +127,8 @@ def _restore_task(guest: Guest, record: dict[str, Any], notes: list[str]) -> Non
     if not _is_program(program, record["environment"].get("PATH", guest.base.get("PATH", "")), cwd):
         notes.append(f"{title} was not restarted: the program {program} is gone")
         return
-    task = Task(record["task"], record["argv"], cwd, record["environment"], "restart")
-    task.starts = record["starts"] + 1
+    task = _task_of({**record, "cwd": cwd})
+    task.starts, task.started_at, task.log = record["starts"] + 1, time.time(), ""
     try:
         guest.tasks.start(task)
     except OSError as error:

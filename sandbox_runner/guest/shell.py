@@ -10,11 +10,12 @@ import contextlib
 import os
 import signal
 import termios
+import time
 
 from . import shell_scripts as scripts
 from .limits import Pair
 from .loop import Loop, Timer
-from .processes import has_children, own_output, send_signal
+from .processes import has_children, open_file, send_signal
 from .shell_state import Dump, function_environment, restore_script
 from .spawn import exit_code_of, open_terminal, spawn
 
@@ -31,7 +32,8 @@ _LATE_MARKER_S = 0.3
 _DRAIN_S = 0.015
 _CHECK_S = 0.5
 _STUCK_CHECKS = 2
-_TERMINALS = ("/dev/pts/", "/dev/tty")
+_DUMP_ENDS_S = 0.001
+_DUMP_ENDS_TRIES = 10
 _HIDDEN_NOTE = "functions called builtin or . were removed: the terminal could not go on with them"
 
 
@@ -71,7 +73,7 @@ class Shell:
         self._late: Timer | None = None
         self._check: Timer | None = None
         self._checks = 0
-        self._targets = ("", "")
+        self._targets = ["terminal", "terminal"]
         self._fifo = -1
         self._make_files()
         functions, refused = function_environment(state) if state else ({}, [])
@@ -125,17 +127,31 @@ class Shell:
         """Whether the command itself was reached: before it come the shell's start and what its state makes it do."""
         return self._phase != "begin"
 
-    def take_notes(self) -> list[str]:
-        """What the person should know of the shell after a command; told once for as long as it is so."""
+    def take_notes(self, outputs: list[str]) -> list[str]:
+        """What the person should know of the shell after a command; told once for as long as it is so.
+
+        ``outputs``: where standard output and error went by the dump, which turned them elsewhere while it was made.
+        """
         notes, self.notes = self.notes, []
-        targets = own_output(self.pid)
+        targets = [self._named(number, said) for number, said in enumerate(outputs, 1)]
         for name, target, before in zip(("output", "error"), targets, self._targets):  # noqa: B905 - strict= is 3.10
-            if not target:
+            if target == "closed":
                 notes.append(f"the standard {name} of this terminal was closed; it is opened again")
-            elif target != before and not target.startswith(_TERMINALS):
+            elif target not in (before, "terminal"):
                 notes.append(f"the standard {name} of this terminal goes to {target} from now on")
         self._targets = targets
         return notes
+
+    def _named(self, number: int, said: str) -> str:
+        """Where a descriptor of the shell goes, by name; it goes where the dump sent it for a moment longer."""
+        if said != "other":
+            return said
+        for _ in range(_DUMP_ENDS_TRIES):
+            target = open_file(self.pid, number)
+            if target not in ("", "/dev/null", self._path("report"), self._path("names")):
+                return target
+            time.sleep(_DUMP_ENDS_S)
+        return "another file"
 
     def foreground(self) -> int:
         """The process group that has the terminal; the shell's own pid when it runs nothing."""

@@ -93,8 +93,17 @@ case $__np_flags in (*T*) \builtin trap -p DEBUG >|{quote(names)}; \builtin trap
 \builtin mapfile -d '' -t __np_debug <{quote(names)};; esac
 \builtin declare -F >|{quote(names)} || \builtin true
 \builtin mapfile -t __np_names <{quote(names)}
+__np_outputs=
+for __np_name in 1 2; do
+if [[ -t $__np_name ]]; then __np_outputs+=terminal
+elif [[ ! -e /proc/self/fd/$__np_name ]]; then __np_outputs+=closed
+elif [[ /proc/self/fd/$__np_name -ef /dev/null ]]; then __np_outputs+=/dev/null
+else __np_outputs+=other; fi
+__np_outputs+=' '
+done
 {{ \builtin printf '\0start:%s\0status\0%s\0flags\0%s\0cwd\0%s' "$__np_token" "$__np_status" "$__np_flags" "$PWD"
 \builtin printf '\0bashopts\0%s' "$__np_options"
+{section}outputs; \builtin printf %s "$__np_outputs"
 {section}umask; \builtin umask
 {section}options; \builtin set +o
 {section}shopt; \builtin shopt -p || \builtin true
@@ -104,7 +113,7 @@ case $__np_flags in (*T*) \builtin trap -p DEBUG >|{quote(names)}; \builtin trap
 for __np_name in "${{__np_names[@]}}"; do {section}"f:$__np_name"; \builtin declare -f "${{__np_name##* }}"; done
 {section}variables; \builtin declare -p
 \builtin printf '\0end:%s\0' "$__np_token"; }} >|{quote(fifo)} 2>/dev/null
-\builtin unset -v __np_names __np_name
+\builtin unset -v __np_names __np_name __np_outputs
 {_PUT_PROMPTS_AWAY.format(names=quote(names))}
 case $__np_flags in (*T*) \builtin set -T; \builtin eval "${{__np_debug-}}"; \builtin unset -v __np_debug;; esac
 fi

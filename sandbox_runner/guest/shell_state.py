@@ -93,6 +93,11 @@ class Dump:
         text = self.sections.get("status", "")
         return int(text) if _INTEGER.match(text) else -1
 
+    @property
+    def outputs(self) -> list[str]:
+        """Where standard output and error go: ``terminal``, ``closed``, ``/dev/null`` or ``other``."""
+        return self.sections.get("outputs", "").split()
+
     def state(self, base_environment: dict[str, str]) -> State:
         """As it goes into the state file, before anything is withheld from it."""
         sections = self.sections

@@ -83,6 +83,8 @@ class Loaded:
         self.data = b""
         self.terminals: dict[str, dict[str, Any]] = {}
         self.tasks: list[dict[str, Any]] = []
+        self.ended: list[dict[str, Any]] = []
+        """Tasks that ended and nobody was told of; each with its ``exit_code``."""
         self.next_task = 1
         self.notes: list[str] = []
 
@@ -122,17 +124,22 @@ def _take(state: dict[str, Any], loaded: Loaded, valid_terminal_name: Any) -> No
             continue
         loaded.terminals[name], refused = checked(raw)
         loaded.notes += [f"not restored: {what} of terminal {name}" for what in refused[:20]]
-    tasks = state.get("tasks", [])
-    if isinstance(tasks, list):
-        for raw in tasks[:MAX_TASKS]:
-            task = _checked_task(raw)
-            if task is None:
-                loaded.notes.append("not restored: a background task whose record is malformed")
-            else:
-                loaded.tasks.append(task)
+    loaded.tasks = _checked_tasks(state.get("tasks", []), loaded.notes)
+    loaded.ended = _checked_tasks(state.get("ended", []), loaded.notes)
     number = state.get("next_task")
     loaded.next_task = number if isinstance(number, int) and 0 < number < 1 << 31 else 1
-    loaded.next_task = max([loaded.next_task, *(task["task"] + 1 for task in loaded.tasks)])
+    loaded.next_task = max([loaded.next_task, *(task["task"] + 1 for task in (*loaded.tasks, *loaded.ended))])
+
+
+def _checked_tasks(raw: object, notes: list[str]) -> list[dict[str, Any]]:
+    found = []
+    for each in raw[:MAX_TASKS] if isinstance(raw, list) else []:
+        task = _checked_task(each)
+        if task is None:
+            notes.append("not restored: a background task whose record is malformed")
+        else:
+            found.append(task)
+    return found
 
 
 def _checked_task(raw: object) -> dict[str, Any] | None:
@@ -149,11 +156,12 @@ def _checked_task(raw: object) -> dict[str, Any] | None:
         return None
     if not isinstance(number, int) or not 0 < number < 1 << 31 or not isinstance(starts, int):
         return None
-    cwd, log, policy = raw.get("cwd"), raw.get("log"), raw.get("policy")
+    cwd, log, policy, code = raw.get("cwd"), raw.get("log"), raw.get("policy"), raw.get("exit_code")
     return {
         "argv": argv[:4096],
         "cwd": cwd if isinstance(cwd, str) and cwd.startswith("/") and "\0" not in cwd else "",
         "environment": environment,
+        "exit_code": code if isinstance(code, int) and not isinstance(code, bool) else None,
         "log": log if isinstance(log, str) else "",
         "policy": policy if policy in ("restart", "ask", "never") else "ask",
         "started_at": raw["started_at"] if isinstance(raw.get("started_at"), (int, float)) else 0.0,

@@ -11,6 +11,7 @@ import signal
 import time
 
 from . import processes
+from .ends import is_worth_telling
 from .loop import Loop
 from .shell import Shell
 from .spawn import exit_code_of, spawn
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 STOP_GRACE_S = 5.0
 _LOOK_S = 1.0
 _FINISHED_KEPT = 64
+_UNTOLD_KEPT = 64
 _ARGUMENTS_TOLD = 64
 _ARGUMENT_TOLD = 2000
 _SYSTEM_VARIABLES = frozenset(("_", "PWD", "OLDPWD", "SHLVL", "COLUMNS", "LINES"))
@@ -50,6 +52,10 @@ class Task:
         self.shell: Shell | None = None
         """The stuck shell of a command past its timeout."""
         self.on_stopped: list[Callable[[], None]] = []
+        self.stopped = False
+        """Somebody asked for its end."""
+        self.untold = False
+        """It ended by itself, and nobody has recorded that yet."""
 
     def record(self) -> dict[str, Any]:
         return {
@@ -87,6 +93,14 @@ class TaskTable:
 
     def running(self) -> list[Task]:
         return [task for task in self._tasks.values() if task.state == "running"]
+
+    def untold(self) -> list[Task]:
+        return [task for task in self._tasks.values() if task.untold][-_UNTOLD_KEPT:]
+
+    def remember(self, task: Task, code: int | None) -> None:
+        """A task that ended in an earlier sandbox, which nobody was told of."""
+        task.state, task.exit_code, task.untold = "exited", code, True
+        self._add(task)
 
     def get(self, number: object) -> Task | None:
         return self._tasks.get(number) if isinstance(number, int) else None
@@ -188,6 +202,7 @@ class TaskTable:
         if task.state != "running":
             on_stopped()
             return
+        task.stopped = True
         task.on_stopped.append(on_stopped)
         self.signal(task, signal.SIGTERM)
 
@@ -229,7 +244,7 @@ class TaskTable:
 
     def _add(self, task: Task) -> None:
         self._tasks[task.number] = task
-        finished = [number for number, each in self._tasks.items() if each.state != "running"]
+        finished = [number for number, each in self._tasks.items() if each.state != "running" and not each.untold]
         for number in finished[:-_FINISHED_KEPT]:
             del self._tasks[number]
         self._watch()
@@ -283,4 +298,5 @@ class TaskTable:
         for told in task.on_stopped:
             told()
         task.on_stopped.clear()
+        task.untold = not task.stopped and is_worth_telling(task.argv, task.started_at)
         self._on_ended(task)

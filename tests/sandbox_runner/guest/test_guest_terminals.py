@@ -224,3 +224,24 @@ async def test_a_terminal_that_hangs_before_each_command_is_freed_of_what_holds_
     await guest.kill()
     woken = await house.wake()
     assert await woken.output("echo $x") == "5\n"
+
+
+async def test_where_the_terminal_s_output_goes_is_told_by_name_and_once(house: Any, guest: Any) -> None:
+    log = house.workspace / "log"
+    assert (await guest.run(f"exec 2>{log}")).notes == (
+        f"the standard error of this terminal goes to {log} from now on",
+    )
+    assert (await guest.run("echo x >&2")).notes == ()
+    assert (await guest.run("exec 2>/dev/null")).notes == (
+        "the standard error of this terminal goes to /dev/null from now on",
+    )
+    assert (await guest.run("exec 2>/dev/tty")).notes == ()
+    assert (await guest.run("exec 1>&-")).notes == (
+        "the standard output of this terminal was closed; it is opened again",
+    )
+
+
+async def test_the_guest_s_own_redirections_are_nobody_s_business(guest: Any) -> None:
+    """They last for a moment after a command was reported, and were once taken for the command's."""
+    for _ in range(150):
+        assert (await guest.run("f() { :; }; true")).notes == ()
