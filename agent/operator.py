@@ -55,6 +55,9 @@ class Operator:
             if call_id in results:
                 replies[said.message] = results[call_id]
                 continue
+            if f"approved-{said.message}" in results:
+                replies[said.message] = results[f"approved-{said.message}"]
+                continue
             if said.data.get("kind") == "approval":
                 replies[said.message] = texts.decided(said.text)
                 continue

@@ -6,6 +6,7 @@ them in the transaction that records ``tool.returned``, so a tool that writes is
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -48,11 +49,25 @@ class ToolResult:
     reads them as data of that origin."""
 
 
+@dataclass(frozen=True)
+class Here:
+    """Where and by whom the turn was asked for. ``user``: None where nobody said it (a schedule, a task's end)."""
+
+    channel: str = ""
+    account: str = ""
+    conversation: str = ""
+    thread: str = ""
+    user: UUID | None = None
+    in_room: bool = False
+
+
 class ToolHost(Protocol):
-    """What the turn lends to its tools."""
+    """What the turn lends to its tools. ``stopping`` is set when the person says /stop."""
 
     principal: UUID
     turn: UUID
+    here: Here
+    stopping: asyncio.Event
 
     @property
     def sandbox(self) -> Sandbox: ...
@@ -72,6 +87,24 @@ class NoArguments(Arguments):
     pass
 
 
+@dataclass(frozen=True)
+class Ask:
+    """A person is asked first. ``text`` completes "May I …?"; ``role``: who may answer."""
+
+    text: str
+    role: Literal["asked", "admin"] = "asked"
+
+
+@dataclass(frozen=True)
+class Refuse:
+    """It is not done, whoever asks. ``reason`` is for whoever asked."""
+
+    reason: str
+
+
+Gate = Callable[[ToolHost, Mapping[str, Any]], Awaitable[Ask | Refuse | None]]
+"""What stands before a call with these arguments; None: nothing does."""
+
 Run = Callable[[ToolHost, str, Mapping[str, Any]], Awaitable[ToolResult]]
 
 
@@ -89,6 +122,7 @@ class Tool:
     needs_sandbox: bool = False
     arguments: type[BaseModel] | Mapping[str, Any] = NoArguments
     """What it is asked with: a model, or a JSON schema that whoever runs it checks by itself."""
+    gate: Gate | None = None
 
     @cached_property
     def schema(self) -> Mapping[str, Any]:

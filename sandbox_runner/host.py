@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -21,6 +22,7 @@ from agent.sandbox import (
     SandboxUnavailable,
     WakeReport,
 )
+from agent.tool import Here
 from sandbox_runner import texts
 from sandbox_runner.egress import texts as egress_texts
 from sandbox_runner.published import Snapshot
@@ -45,7 +47,11 @@ class TurnSandbox:
         database: Database,
         publish: Callable[[UUID, dict[str, Any]], None],
         limits: FileLimits,
+        here: Here,
+        stopping: asyncio.Event,
     ) -> None:
+        self.here = here
+        self.stopping = stopping
         self.principal = principal
         self.turn = turn
         self._lent = lent

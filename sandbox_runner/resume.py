@@ -14,7 +14,7 @@ from uuid import UUID
 from agent import texts as agent_texts
 from agent.engine import Step, ToolCall
 from agent.sandbox import SandboxError
-from agent.tool import ToolResult
+from agent.tool import Tool, ToolResult
 from agent.tools import SHELL, shell_result
 from agent.trajectory import Said
 from sandbox_runner import texts
@@ -103,7 +103,7 @@ def origin_of(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def close_uncertain(
-    turn: UUID, sandbox: TurnSandbox, call: ToolCall, requested: dict[str, Any]
+    turn: UUID, sandbox: TurnSandbox, tool: Tool, call: ToolCall, requested: dict[str, Any]
 ) -> ToolResult | None:
     """The result of a tool that was under way: from the sandbox that lived on, else what is known. Never run again.
 
@@ -118,6 +118,8 @@ async def close_uncertain(
             result = None
         if result is not None:
             return shell_result(result, background=bool(call.arguments.get("background", False)))
+    if not tool.needs_sandbox:
+        return ToolResult(agent_texts.interrupted(texts.outside_the_sandbox(tool.name)), {"status": "interrupted"})
     return ToolResult(agent_texts.interrupted(await sandbox.what_changed()), {"status": "interrupted"}, touched=True)
 
 

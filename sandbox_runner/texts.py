@@ -210,3 +210,19 @@ def task_ended(task: int, argv: tuple[str, ...], code: int | None, output: str) 
     while fence in output:
         fence += "`"
     return f"{said} Its last output:\n\n{fence}\n{output.strip()}\n{fence}"
+
+
+APPROVAL_GONE = "what was approved was used already, or its time is over. Ask for it again."
+TOO_MANY_QUESTIONS = "a person has to approve it, and too many questions are open already. `/actions` lists them."
+
+
+def waits_for_approval(code: str) -> str:
+    """What an engine reads in place of a result: it must not try again, nor say that it is done."""
+    return (
+        f"This has to be approved first. A person is asked now (`/approve {code}`), and nothing was done yet. Once it "
+        "is approved I run exactly this, and go on then; do not ask for it again."
+    )
+
+
+def outside_the_sandbox(tool: str) -> str:
+    return f"`{tool}` acts outside the sandbox, so nothing more is known of it."

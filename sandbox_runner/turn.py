@@ -21,10 +21,10 @@ from agent import context
 from agent import texts as agent_texts
 from agent.engine import Engine, EngineError, EngineUnavailable, Step, ToolCall
 from agent.sandbox import SandboxError, SandboxLost
-from agent.tool import Tool, ToolResult
+from agent.tool import Gate, Refuse, Tool, ToolResult
 from agent.toolbox import Toolbox
 from agent.trajectory import Said, fit, preview, shortened
-from sandbox_runner import assignments, budget, receiving, replying, resume, texts
+from sandbox_runner import assignments, budget, gating, receiving, replying, resume, texts
 from sandbox_runner.asking import Stopped, ask
 from sandbox_runner.assignments import Arrivals, Assignment
 from sandbox_runner.budget import OverBudget
@@ -81,7 +81,9 @@ class TurnRunner:
         except Withdrawn:
             return False
         async with self.sandboxes.lend(turn.principal) as lent:
-            sandbox = TurnSandbox(turn.principal, turn.id, lent, self.database, self.publish, self.limits)
+            sandbox = TurnSandbox(
+                turn.principal, turn.id, lent, self.database, self.publish, self.limits, turn.here, turn.stopping
+            )
             stop = asyncio.create_task(self._watch_for_stop(turn, sandbox))
             try:
                 replies = await self._act(turn, sandbox)
@@ -157,6 +159,8 @@ class TurnRunner:
             turn.end_if_stopped()
             await self._receive_files(turn, sandbox)
             step = turn.recorded.step(number)
+            if step is None and number == 0:
+                step = await self._approved(turn)
             if step is None:
                 view = context.build(turn.seen, turn.said, [*sandbox.briefing, *turn.offer.notes], turn.offer.tools)
                 fit(view, self.engine.context_window)
@@ -171,6 +175,18 @@ class TurnRunner:
                 turn.end_if_stopped()
                 turn.said.append(await self._use_tool(turn, sandbox, call))
         raise EngineError(f"it took {MAX_STEPS} steps without an answer")
+
+    async def _approved(self, turn: Turn) -> Step | None:
+        """What the answer that began this turn lets be done: no engine is asked whether to."""
+        row = turn.assignments[0].row
+        if row.kind != "approval":
+            return None
+        found = await self.database.read(lambda connection: gating.approved_by(connection, row))
+        if found is None:
+            return None
+        step = gating.step(found, row)
+        await self._record_step(turn, 0, step)
+        return step
 
     async def _receive_files(self, turn: Turn, sandbox: TurnSandbox) -> None:
         """Put files that came with the messages in hand where the agent finds them, and describe them to it."""
@@ -251,6 +267,8 @@ class TurnRunner:
                 result = ToolResult(agent_texts.refused(f"there is no tool called {call.name}"))
             else:
                 result = await self._run_tool(turn, sandbox, tool, call)
+        except gating.NotApproved as error:
+            result = ToolResult(agent_texts.refused(str(error)), {"status": "refused"})
         except SandboxLost:
             result = await resume.close_lost(sandbox)
         except SandboxError as error:
@@ -259,6 +277,12 @@ class TurnRunner:
 
     async def _run_tool(self, turn: Turn, sandbox: TurnSandbox, tool: Tool, call: ToolCall) -> ToolResult:
         """Request a tool in the journal and run it; one that was requested before is closed, or proven not begun."""
+        requested = turn.recorded.requested.get(call.id)
+        approved = call.id == gating.call_id(turn.assignments[0].row)
+        if tool.gate is not None and requested is None and not approved:
+            kept_back = await self._keep_back(turn, sandbox, tool.gate, call)
+            if kept_back is not None:
+                return kept_back
         if tool.needs_sandbox:
             # Before the request: so a request names the sandbox it goes to, and a wake cut off is no uncertainty. What
             # the engine said must not have to be asked for again meanwhile.
@@ -266,11 +290,11 @@ class TurnRunner:
             for outcome in outcomes:
                 if isinstance(outcome, BaseException):
                     raise outcome
-        requested = turn.recorded.requested.get(call.id)
         if requested is None:
-            await self._append(turn, [*sandbox.unsaid_events(), request_of(call, sandbox.id)])
+            used = (partial(gating.use, row=turn.assignments[0].row, lease=turn.lease),) if approved else ()
+            await self._append(turn, [*sandbox.unsaid_events(), request_of(call, sandbox.id)], used)
         elif tool.repetition == "once":
-            closed = await resume.close_uncertain(turn.id, sandbox, call, requested)
+            closed = await resume.close_uncertain(turn.id, sandbox, tool, call, requested)
             if closed is not None:
                 return closed
         turn.progress.doing(agent_texts.doing(call.name, call.arguments))
@@ -278,6 +302,21 @@ class TurnRunner:
             return await tool.run(sandbox, call.id, call.arguments)
         finally:
             turn.progress.doing("")
+
+    async def _keep_back(self, turn: Turn, sandbox: TurnSandbox, gate: Gate, call: ToolCall) -> ToolResult | None:
+        """What is said instead of running a tool that is refused or has to be approved first; None: it may run."""
+        verdict = await gate(sandbox, call.arguments)
+        if verdict is None:
+            return None
+        if isinstance(verdict, Refuse):
+            return ToolResult(agent_texts.refused(verdict.reason), {"status": "refused"})
+        # What the engine said first: asked again, it might say something else under the same call.
+        await self._append(turn, [])
+        made = await self.database.write(lambda connection: gating.request(connection, turn, call, verdict))
+        self.publish(turn.principal, {"bell": "outbox"})
+        if made is None:
+            return ToolResult(agent_texts.refused(texts.TOO_MANY_QUESTIONS), {"status": "refused"})
+        return ToolResult(texts.waits_for_approval(made.code), {"status": "waiting", "approval": made.id.hex})
 
     async def _record_result(self, turn: Turn, sandbox: TurnSandbox, call: ToolCall, result: ToolResult) -> Said:
         """Record ``tool.returned`` with the tool's own writes, and take in what arrived meanwhile."""

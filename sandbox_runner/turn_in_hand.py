@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 
 from agent import context
 from agent.engine import Step, ToolCall
+from agent.tool import Here
 from agent.toolbox import Offer
 from agent.trajectory import Said
 from sandbox_runner import resume
@@ -69,6 +70,12 @@ class Turn:
         """A safe point. Raises Stopped."""
         if self.stopping.is_set():
             raise Stopped
+
+    @property
+    def here(self) -> Here:
+        """Where and by whom it was asked for."""
+        first = self.assignments[0]
+        return Here(*first.row.strand, first.row.actor, bool(first.speaker))
 
     @property
     def rows(self) -> list[Row]:

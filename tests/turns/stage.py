@@ -12,6 +12,7 @@ from uuid import UUID, uuid4
 from agent.engine import Engine, Step, ToolCall
 from agent.progress import Progress
 from agent.sandbox import SandboxLimits
+from agent.toolbox import Toolbox
 from agent.trajectory import Context
 from identity.access import Access
 from identity.users import Claim
@@ -84,6 +85,7 @@ class Stage:
     fetch_seconds: float = 0.2
     arrivals: Arrivals = "steer"
     settling: Settling = field(default_factory=lambda: Settling(0.3, 1.0))
+    toolbox: Toolbox = field(default_factory=Toolbox)
     again: list[UUID] = field(default_factory=list)
     """Whom runners wanted to serve once more."""
 
@@ -156,6 +158,7 @@ class Stage:
             lambda _, news: self.told.append(news),
             fetch_seconds=self.fetch_seconds,
             arrivals=self.arrivals,
+            toolbox=self.toolbox,
         )
         try:
             runner = Runner(life.id, self.database, self.lives, turns, lambda *_: None)

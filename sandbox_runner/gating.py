@@ -1,0 +1,77 @@
+"""Asking a person before a tool runs, and running exactly what was approved, once, in the turn that the answer starts.
+
+The approval holds the whole request, bound by its hash: what runs is what is written there, whatever an engine would
+ask for by then. It is consumed in the transaction that records ``tool.requested``, so no crash makes it run twice.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from sqlalchemy import Connection
+
+from agent.engine import Step, ToolCall
+from agent.tool import Ask
+from sandbox_runner import texts
+from sandbox_runner.turn_in_hand import Turn
+from workspace_store import approvals
+from workspace_store.approvals import Approval
+from workspace_store.inbox import Row
+from workspace_store.principal import Lease
+
+KIND = "tool"
+MOST_OPEN = 5
+
+
+class NotApproved(Exception):
+    """What was approved was used already, or has expired; the text says so."""
+
+
+def request(connection: Connection, turn: Turn, call: ToolCall, ask: Ask) -> Approval | None:
+    """The open question about exactly this call, asked once; None: nobody can be asked, or too many are open."""
+    wanted = {"tool": call.name, "arguments": dict(call.arguments)}
+    waiting = [one for one in approvals.waiting(connection, turn.principal) if one.kind == KIND]
+    open_now = [one for one in waiting if one.principal == turn.principal]
+    for one in open_now:
+        if one.request_hash == approvals.hash_request(wanted):
+            return one
+    place = approvals.place_of(connection, turn.principal)
+    if len(open_now) >= MOST_OPEN or place is None:
+        return None
+    return approvals.request(
+        connection,
+        key=f"tool:{turn.id.hex}:{call.id}",
+        kind=KIND,
+        principal=turn.principal,
+        at=place,
+        request=wanted,
+        text=ask.text,
+        role=ask.role,
+        turn=turn.id,
+        message=turn.assignments[-1].row.id,
+        resumes=True,
+        under=turn.lease,
+    )
+
+
+def approved_by(connection: Connection, row: Row) -> Approval | None:
+    """The tool's approval whose answer this inbox row is."""
+    found = approvals.find(connection, UUID(row.dedupe_key.removeprefix("approval:")))
+    return found if found is not None and found.kind == KIND and found.status in ("approved", "consumed") else None
+
+
+def call_id(row: Row) -> str:
+    """The call that an approval's answer starts."""
+    return f"approved-{row.id.hex}"
+
+
+def step(found: Approval, row: Row) -> Step:
+    """The first step of the turn that an approval's answer starts: exactly what was approved."""
+    return Step(calls=(ToolCall(call_id(row), str(found.request["tool"]), dict(found.request["arguments"])),))
+
+
+def use(connection: Connection, row: Row, lease: Lease) -> None:
+    """Consume the approval whose answer this row is. Raises NotApproved."""
+    found = approved_by(connection, row)
+    if found is None or not approvals.consume(connection, found.id, found.request, under=lease):
+        raise NotApproved(texts.APPROVAL_GONE)
