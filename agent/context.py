@@ -101,7 +101,7 @@ def folding_due(connection: Connection, owner: UUID) -> bool:
 
 
 def fold_old_turns(connection: Connection, owner: UUID) -> list[tuple[int, str]]:
-    """Fold the turns before the last ``VERBATIM_TURNS`` and make them findable; (seq, record) of each."""
+    """Fold the turns before the last ``VERBATIM_TURNS``; (seq, record) of each."""
     return _fold(connection, owner, VERBATIM_TURNS)
 
 
@@ -117,6 +117,5 @@ def _fold(connection: Connection, owner: UUID, verbatim: int) -> list[tuple[int,
         turn = [Said.from_json(item) for item in record.messages]
         text = fold(turn)
         checkpoints.fold(connection, owner, record.seq, text)
-        memory.index(connection, owner, "turn", str(record.turn), text, record.at)
         folded.append((record.seq, text))
     return folded

@@ -15,13 +15,13 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import sqlalchemy
-from sqlalchemy import BigInteger, Column, Connection, Table, Text, delete, or_, select, text, update
+from sqlalchemy import BigInteger, Column, Connection, Table, Text, delete, or_, select, update
 from sqlmodel import Field, SQLModel
 
 import identity
 import workspace_store
 from identity import linking, pairing, users
-from workspace_store import attachments, changes, checkpoints, facts, inbox, journal
+from workspace_store import attachments, changes, checkpoints, facts, inbox, journal, memory_index
 from workspace_store.database import now_us, table, to_json
 from workspace_store.principal import principal as principals
 
@@ -132,13 +132,8 @@ def _is_uuid(column: Column[Any]) -> bool:
 
 
 def _erase_search(connection: Connection, owners: Sequence[UUID]) -> int:
-    count = 0
-    for owner in owners:
-        gone = connection.execute(text("DELETE FROM memory_search WHERE principal = :owner"), {"owner": owner.hex})
-        count += gone.rowcount
-    if connection.dialect.name == "sqlite":
-        # What was deleted stays in the index's older segments until they are joined.
-        connection.execute(text("INSERT INTO memory_search(memory_search) VALUES ('optimize')"))
+    count = memory_index.remove(connection, owners)
+    memory_index.scour(connection)
     return count
 
 
@@ -188,5 +183,4 @@ def _erase_turns(connection: Connection, room: UUID, owners: Sequence[UUID]) -> 
             this = (turns.c.principal == room, turns.c.seq == row.seq)
             connection.execute(update(turns).where(*this).values(messages=to_json(messages), folded=folded))
             facts.write(connection, room, row.seq, ())
-            gone = "DELETE FROM memory_search WHERE principal = :room AND ref = :ref"
-            connection.execute(text(gone), {"room": room.hex, "ref": str(row.turn)})
+            memory_index.remove(connection, [room], str(row.turn))

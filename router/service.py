@@ -22,7 +22,7 @@ from router.worker import TurnWorker
 from sandbox_runner.assignments import Arrivals, Assignment
 from sandbox_runner.sandboxes import Sandboxes, socket_path
 from sandbox_runner.turn import TurnRunner
-from workspace_store import liveness, principal
+from workspace_store import liveness, memory_index, principal
 from workspace_store.blobs import DirectoryBlobs
 from workspace_store.database import Database
 from workspace_store.inbox import Row
@@ -31,6 +31,7 @@ from workspace_store.liveness import Life
 ROLE = "runner"
 DRAIN_SECONDS = 2.0
 MERGES = Chore(merging.due, joining.complete_due)
+FINDABLE = Chore(memory_index.any_turn_due, memory_index.index_turns)
 
 
 def read_message(row: Row) -> Assignment:
@@ -84,7 +85,7 @@ async def serve(
 
     worker = TurnWorker([queue_name(host), queue_name()], connect, runner.serve, stop, concurrency)
     runner.again = worker.serve_here
-    sweeper = Sweeper(life.id, database, lives, worker.serve_here, runner.held, chores=(MERGES,))
+    sweeper = Sweeper(life.id, database, lives, worker.serve_here, runner.held, chores=(MERGES, FINDABLE))
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, worker.close)
     sweeping = asyncio.create_task(sweeper.run())

@@ -42,6 +42,8 @@ class TurnRecordRow(SQLModel, table=True):
         # The newest unfolded ones are found without reading what is folded, however many that are.
         Index("turn_record_unfolded", "principal", "seq", sqlite_where=text("folded IS NULL"),
               postgresql_where=text("folded IS NULL")),
+        Index("turn_record_unsearchable", "principal", "seq", sqlite_where=text("NOT searchable"),
+              postgresql_where=text("NOT searchable")),
     )  # fmt: skip
 
     principal: UUID = Field(primary_key=True)
@@ -51,6 +53,7 @@ class TurnRecordRow(SQLModel, table=True):
     tokens: int
     folded: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
     at: int = Field(sa_column=Column(BigInteger, nullable=False))
+    searchable: bool = False
 
 
 class GenerationRow(SQLModel, table=True):
@@ -170,13 +173,19 @@ def record_turn(
 ) -> None:
     """Keep a committed turn word for word."""
     row = {"principal": owner, "seq": seq, "turn": turn, "messages": to_json(messages), "tokens": tokens}
-    connection.execute(_WRITE_TURN, {**row, "folded": None, "at": now_us()})
+    connection.execute(_WRITE_TURN, {**row, "folded": None, "at": now_us(), "searchable": False})
 
 
 def newest_turns(connection: Connection, owner: UUID, limit: int, *, folded: bool | None = None) -> list[TurnRecord]:
     """The newest ``limit`` turn records in order; only (un)folded ones where ``folded`` says so."""
     rows = list(connection.execute(_NEWEST_BY_FOLDED[folded], {"of": owner, "most": limit}))[::-1]
-    return [TurnRecord(r.seq, r.turn, json.loads(r.messages), r.tokens, r.folded, r.at) for r in rows]
+    return [TurnRecord(r.seq, r.turn, read_messages(r.messages), r.tokens, r.folded, r.at) for r in rows]
+
+
+def read_messages(kept: str) -> list[dict[str, Any]]:
+    """The messages of a turn as its record keeps them."""
+    found: list[dict[str, Any]] = json.loads(kept)
+    return found
 
 
 def unfolded(connection: Connection, owner: UUID, most: int) -> int:

@@ -1,30 +1,46 @@
-"""Notes a principal's memory is made of, and full-text search over them and over folded turns.
+"""Notes a principal's memory is made of: what was said or learned, from where, since when, and instead of what.
 
-The scope is in the query itself: no search can return another principal's words, but those merged into it are its own.
+A note is never changed. What contradicts it is a new note that supersedes it; the old one is found no more and stays
+readable. Searching is ``memory_search``'s, forgetting ``erasure``'s.
 """
 
 from __future__ import annotations
 
-import re
-import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
-from uuid import UUID, uuid4
+from typing import Any, Literal
+from uuid import UUID, uuid5
 
-from sqlalchemy import BigInteger, Column, Connection, Index, Text, bindparam, func, select, text, update
+from sqlalchemy import BigInteger, Column, Connection, Float, Index, Text, bindparam, func, select, update
 from sqlmodel import Field, SQLModel
 
-from workspace_store import principal
+from workspace_store import memory_index, principal
 from workspace_store.database import now_us, storable, table
+from workspace_store.memory_index import index
+from workspace_store.memory_search import Hit, Vector, search, within
 
-SEARCHED_CHARACTERS = 100_000
-"""Of one text, on PostgreSQL, whose search vectors hold 1 MB; the rest is kept and not searched."""
+__all__ = ["Hit", "Kind", "Note", "Vector", "index", "search", "within"]
+
+Kind = Literal["fact", "preference", "decision", "lesson", "runbook"]
+KINDS: tuple[Kind, ...] = ("fact", "preference", "decision", "lesson", "runbook")
+Source = Literal["told", "agent", "session", "postmortem"]
+"""Who made it a note: the person by their own word, the agent in a turn, or a look back at a session or a failed
+task."""
+NAMED_BY = 8
+"""Characters of a note's id that people and models name it by."""
+NOTES = UUID("7b1d8a52-9c0e-4a5f-8f6d-3d1f2f6c9e10")
 
 
 class NoteRow(SQLModel, table=True):
-    """A note: what, from which turn, since when, and what it supersedes."""
+    """A note: what, from which turn, since when. ``subject``: what it says something of, where that can be told."""
 
     __tablename__ = "note"
-    __table_args__ = (Index("note_of", "principal", "at"), Index("note_key", "key", unique=True))
+    __table_args__ = (
+        Index("note_of", "principal", "at"),
+        Index("note_key", "key", unique=True),
+        Index("note_subject", "principal", "subject"),
+        Index("note_turn", "turn"),
+    )
 
     id: UUID = Field(primary_key=True)
     key: str
@@ -33,16 +49,21 @@ class NoteRow(SQLModel, table=True):
     turn: UUID | None = None
     at: int = Field(sa_column=Column(BigInteger, nullable=False))
     superseded_by: UUID | None = None
+    kind: str = "fact"
+    source: str = "told"
+    confidence: float = Field(default=1.0, sa_column=Column(Float, nullable=False))
+    subject: str = Field(default="", sa_column=Column(Text, nullable=False))
+    journaled: int | None = Field(default=None, sa_column=Column(BigInteger, nullable=True))
 
 
 note = table(NoteRow)
 
+# As the first migration made the index; ``memory_index`` has what it is now.
 SQLITE_SEARCH = (
     """CREATE VIRTUAL TABLE memory_search USING fts5(
         body, principal, kind UNINDEXED, ref UNINDEXED, at UNINDEXED,
         tokenize = "unicode61 remove_diacritics 2")""",
 )
-# PostgreSQL's own parser takes a path or an address for one word; the words it gets are ours (``_plain``).
 POSTGRESQL_SEARCH = (
     """CREATE TABLE memory_search (
         body text NOT NULL, principal text NOT NULL, kind text NOT NULL, ref text NOT NULL, at bigint NOT NULL,
@@ -54,49 +75,132 @@ POSTGRESQL_SEARCH = (
 
 @dataclass(frozen=True)
 class Note:
+    """``turn``: where it was written, if in one. ``confidence``: 1 for a person's own word. ``superseded_by``: the note
+    that stands instead."""
+
     id: UUID
     body: str
     turn: UUID | None
     at: int
+    kind: str = "fact"
+    source: str = "told"
+    confidence: float = 1.0
+    superseded_by: UUID | None = None
+    principal: UUID | None = None
+    journaled: int | None = None
+
+    @property
+    def name(self) -> str:
+        """What people and models call it by."""
+        return self.id.hex[:NAMED_BY]
 
 
-@dataclass(frozen=True)
-class Hit:
-    """``kind``: ``note`` or ``turn``; ``ref``: the id of either."""
-
-    kind: str
-    ref: str
-    body: str
-    at: int
+_COLUMNS = [note.c[name] for name in Note.__dataclass_fields__]
+_MINE = note.c.principal.in_(bindparam("scope", expanding=True))
+_EVER = select(*_COLUMNS).where(_MINE).order_by(note.c.at.desc()).limit(bindparam("most"))
+_NOTES = _EVER.where(note.c.superseded_by.is_(None))
 
 
-_NOTES = (
-    select(note.c.id, note.c.body, note.c.turn, note.c.at)
-    .where(note.c.principal.in_(bindparam("scope", expanding=True)), note.c.superseded_by.is_(None))
-    .order_by(note.c.at.desc())
-    .limit(bindparam("most"))
-)
+def identifier_of(key: str) -> UUID:
+    """The id that a note with this key has, or will have."""
+    return uuid5(NOTES, key)
 
 
-def write_note(connection: Connection, owner: UUID, key: str, body: str, turn: UUID | None) -> UUID:
-    """Write a note; the same ``key`` again (a turn that resumed) is the same note."""
+def write_note(
+    connection: Connection,
+    owner: UUID,
+    key: str,
+    body: str,
+    turn: UUID | None,
+    *,
+    kind: str = "fact",
+    source: Source = "told",
+    confidence: float = 1.0,
+    subject: str = "",
+    supersedes: Sequence[UUID] = (),
+    journaled: int | None = None,
+) -> UUID:
+    """Write a note; the same ``key`` again (a turn that resumed) is the same note.
+
+    ``supersedes``: notes of the owner, or of whoever was merged into them, that it stands instead of from now on.
+    ``journaled``: the journal's number of the event that tells of it, for a note of no turn.
+    """
     there = connection.execute(select(note.c.id).where(note.c.key == key)).scalar()
     if there is not None:
         return UUID(str(there))
-    identifier = uuid4()
-    body = storable(body)
-    at = now_us()
+    identifier, body, at = identifier_of(key), storable(body), now_us()
     connection.execute(
-        note.insert().values(id=identifier, key=key, principal=owner, body=body, turn=turn, at=at, superseded_by=None)
-    )
+        note.insert().values(
+            id=identifier, key=key, principal=owner, body=body, turn=turn, at=at, superseded_by=None, kind=kind,
+            source=source, confidence=confidence, subject=storable(subject), journaled=journaled,
+        )
+    )  # fmt: skip
     index(connection, owner, "note", str(identifier), body, at)
+    scope = principal.scope(connection, owner)
+    for old in supersedes:
+        supersede(connection, scope, old, identifier)
     return identifier
 
 
-def notes(connection: Connection, owner: UUID, limit: int = 50) -> list[Note]:
-    """The newest notes that still stand, newest first: the owner's and those of whoever was merged into them."""
-    rows = connection.execute(_NOTES, {"scope": principal.scope(connection, owner), "most": limit})
-    return [Note(row.id, row.body, row.turn, row.at) for row in rows]
+def supersede(connection: Connection, scope: Sequence[UUID], old: UUID, new: UUID) -> None:
+    """Let one note stand for another of the same scope: the old one stays, and is no longer found."""
+    mine = (note.c.id == old, note.c.principal.in_(scope), note.c.superseded_by.is_(None), note.c.id != new)
+    if connection.execute(update(note).where(*mine).values(superseded_by=new)).rowcount == 1:
+        memory_index.remove(connection, scope, str(old))
+
+
+def notes(connection: Connection, owner: UUID, limit: int = 50, *, ever: bool = False) -> list[Note]:
+    """The newest notes that still stand, newest first: the owner's and those of whoever was merged into them.
+
+    With ``ever`` those too that another stands for now.
+    """
+    given = {"scope": principal.scope(connection, owner), "most": limit}
+    return [_read(row) for row in connection.execute(_EVER if ever else _NOTES, given)]
+
+
+def of_subject(connection: Connection, owner: UUID, subject: str, kind: str | None = None) -> list[Note]:
+    """Notes that still stand and say something of the same thing, newest first."""
+    if not subject:
+        return []
+    query = _NOTES.where(note.c.subject == subject)
+    query = query if kind is None else query.where(note.c.kind == kind)
+    given = {"scope": principal.scope(connection, owner), "most": 20}
+    return [_read(row) for row in connection.execute(query, given)]
+
+
+def of_kind(connection: Connection, owner: UUID, kind: str, limit: int) -> list[Note]:
+    """The newest standing notes of a kind."""
+    given = {"scope": principal.scope(connection, owner), "most": limit}
+    return [_read(row) for row in connection.execute(_NOTES.where(note.c.kind == kind), given)]
+
+
+def find(connection: Connection, owner: UUID, name: str) -> list[Note]:
+    """The notes of an owner that are called so: by id, or the beginning of one."""
+    wanted = name.lower().strip("`").removeprefix("#").replace("-", "")
+    if len(wanted) < NAMED_BY or not set(wanted) <= set("0123456789abcdef"):
+        return []
+    scope = principal.scope(connection, owner)
+    low, high = UUID(hex=wanted[:32].ljust(32, "0")), UUID(hex=wanted[:32].ljust(32, "f"))
+    query = select(*_COLUMNS).where(note.c.principal.in_(scope), note.c.id.between(low, high)).limit(10)
+    return [_read(row) for row in connection.execute(query)]
+
+
+def predecessors(connection: Connection, owner: UUID, of: Note) -> list[Note]:
+    """What a note took the place of, newest first."""
+    scope, found, waiting = principal.scope(connection, owner), list[Note](), [of.id]
+    while waiting and len(found) < 100:
+        query = select(*_COLUMNS).where(note.c.principal.in_(scope), note.c.superseded_by.in_(waiting))
+        older = [_read(row) for row in connection.execute(query.order_by(note.c.at.desc()))]
+        found += older
+        waiting = [one.id for one in older]
+    return found
+
+
+def in_turn(connection: Connection, owner: UUID, turn: UUID) -> list[Note]:
+    """The notes that were written in a turn."""
+    scope = principal.scope(connection, owner)
+    query = select(*_COLUMNS).where(note.c.turn == turn, note.c.principal.in_(scope))
+    return [_read(row) for row in connection.execute(query)]
 
 
 def count(connection: Connection, owner: UUID) -> int:
@@ -105,48 +209,14 @@ def count(connection: Connection, owner: UUID) -> int:
     return int(connection.execute(standing).scalar_one())
 
 
-def supersede(connection: Connection, old: UUID, new: UUID) -> None:
-    connection.execute(update(note).where(note.c.id == old).values(superseded_by=new))
+def as_json(found: Note) -> dict[str, Any]:
+    """A note for programs to read; times in Unix seconds."""
+    return {
+        "id": str(found.id), "text": found.body, "kind": found.kind, "source": found.source,
+        "confidence": found.confidence, "at": found.at / 1e6, "turn": found.turn and str(found.turn),
+        "superseded_by": found.superseded_by and str(found.superseded_by),
+    }  # fmt: skip
 
 
-def index(connection: Connection, owner: UUID, kind: str, ref: str, body: str, at: int) -> None:
-    """Make ``body`` findable for its owner."""
-    body = storable(body)
-    values = {"body": body, "owner": owner.hex, "kind": kind, "ref": ref, "at": at}
-    if connection.dialect.name == "sqlite":
-        sql = "INSERT INTO memory_search (body, principal, kind, ref, at) VALUES (:body, :owner, :kind, :ref, :at)"
-    else:
-        sql = """INSERT INTO memory_search (body, principal, kind, ref, at, words)
-                 VALUES (:body, :owner, :kind, :ref, :at, to_tsvector('simple', :words))"""
-        values["words"] = _plain(body)
-    connection.execute(text(sql), values)
-
-
-def _plain(body: str) -> str:
-    """The words of a text as SQLite's unicode61 sees them: without case, accents and what stands between them."""
-    decomposed = unicodedata.normalize("NFKD", body[:SEARCHED_CHARACTERS]).casefold()
-    bare = "".join(character for character in decomposed if not unicodedata.combining(character))
-    return " ".join(re.findall(r"[^\W_]+", bare))[:SEARCHED_CHARACTERS]
-
-
-def search(connection: Connection, owner: UUID, query: str, limit: int = 5) -> list[Hit]:
-    """The best matches for any word of ``query`` among the words of the owner and of those merged into them."""
-    words = re.findall(r"\w+", query)[:32]
-    if not words:
-        return []
-    scope = [one.hex for one in principal.scope(connection, owner)]
-    if connection.dialect.name == "sqlite":
-        # The owner is a word to look up too: the cost does not grow with what others have said.
-        whose = " OR ".join(f'"{one}"' for one in scope)
-        match = f"principal : ({whose}) AND body : (" + " OR ".join(f'"{word}"' for word in words) + ")"
-        sql = """SELECT kind, ref, body, at FROM memory_search
-                 WHERE memory_search MATCH :match AND principal IN :scope
-                 ORDER BY bm25(memory_search, 1.0, 0.0), at DESC LIMIT :limit"""
-    else:
-        match = " | ".join(f"'{word}'" for word in _plain(" ".join(words)).split())
-        sql = """SELECT kind, ref, body, at FROM memory_search
-                 WHERE words @@ to_tsquery('simple', :match) AND principal IN :scope
-                 ORDER BY ts_rank(words, to_tsquery('simple', :match)) DESC, at DESC LIMIT :limit"""
-    statement = text(sql).bindparams(bindparam("scope", expanding=True))
-    rows = connection.execute(statement, {"match": match, "scope": scope, "limit": limit})
-    return [Hit(row.kind, row.ref, row.body, int(row.at)) for row in rows]
+def _read(row: Any) -> Note:
+    return Note(**row._mapping)

@@ -42,3 +42,16 @@ def decided(about: str, verdict: str, done: str, by: str, at: int) -> str:
         "expired": f"⌛ Not answered in time; expired {time}.",
     }[verdict]
     return f"May I {about}?\n\n{outcome}"
+
+
+SECRET = "a key or token"
+PRIVATE_KEY = "a private key"
+PASSWORD = "a password or code"
+CARD_NUMBER = "a card number"
+BANK_ACCOUNT = "a bank account number"
+NATIONAL_ID = "a national identity number"
+
+
+def withheld(what: str) -> str:
+    """What stands in memory in place of what is not kept there."""
+    return f"[{what}, not kept]"

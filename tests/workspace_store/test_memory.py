@@ -92,7 +92,7 @@ def test_the_same_key_is_the_same_note(database: Database, owner: UUID) -> None:
 
 def test_a_note_that_was_superseded_is_not_listed(database: Database, owner: UUID) -> None:
     old, new = remember(database, owner, "the code is 1"), remember(database, owner, "the code is 2")
-    database.write_now(lambda connection: memory.supersede(connection, old, new))
+    database.write_now(lambda connection: memory.supersede(connection, [owner], old, new))
     found = database.read_now(lambda connection: memory.notes(connection, owner))
     assert [note.body for note in found] == ["the code is 2"]
 
