@@ -12,7 +12,8 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
-from agent import texts
+from agent import standing, texts
+from agent.standing import NOTHING, Standing
 from agent.tool import NO_TOOLS, Tools
 from agent.trajectory import (
     FOLDED_RECORDS,
@@ -25,7 +26,7 @@ from agent.trajectory import (
     fold,
     within,
 )
-from workspace_store import checkpoints, memory
+from workspace_store import checkpoints, memory, waking
 from workspace_store.checkpoints import TurnRecord
 from workspace_store.database import now_us
 
@@ -42,6 +43,7 @@ class Seen:
     folded: list[str]
     notes: list[str]
     new_notes: list[str]
+    standing: Standing = NOTHING
 
 
 def load(connection: Connection, owner: UUID, window: int) -> Seen:
@@ -50,7 +52,7 @@ def load(connection: Connection, owner: UUID, window: int) -> Seen:
     What comes first changes only with a folding, so that a provider's cache holds from turn to turn: turns that no
     longer fit go in batches, and notes stay where they were read first.
     """
-    records = checkpoints.newest_turns(connection, owner, VERBATIM_TURNS + FOLD_BATCH, folded=False)
+    records, stands = waking.unfolded(connection, owner, VERBATIM_TURNS + FOLD_BATCH)
     spilling = _too_many(records, window * VERBATIM_SHARE // 100)
     first = records[0].seq if records else 0
     since = records[spilling].at if spilling < len(records) else now_us()
@@ -61,7 +63,8 @@ def load(connection: Connection, owner: UUID, window: int) -> Seen:
     found = memory.notes(connection, owner, NOTES + NEW_NOTES)[::-1]
     old = [note.body for note in found if note.at < since][-NOTES:]
     new = [note.body for note in found if note.at >= since]
-    return Seen(told[spilling:], within(folds, window * FOLDED_SHARE // 100), old, new)
+    kept = within(folds, window * FOLDED_SHARE // 100)
+    return Seen(told[spilling:], kept, old, new, standing.read(connection, owner, window) if stands else NOTHING)
 
 
 def _too_many(records: Sequence[TurnRecord], budget: int) -> int:
@@ -80,6 +83,7 @@ def build(seen: Seen, turn: Sequence[Said], briefing: Sequence[str], tools: Tool
     now = datetime.fromtimestamp(now_us() / 1e6, UTC)
     return Context(
         policy=f"{texts.POLICY}\n\n{texts.ROOM}" if any(said.speaker for said in turn) else texts.POLICY,
+        standing=seen.standing.lines(),
         notes=list(seen.notes),
         folded=list(seen.folded),
         recent=list(seen.recent),

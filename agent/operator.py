@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from agent import texts
+from agent import operator_tasks, texts
 from agent.engine import Step, ToolCall
 from agent.progress import SILENT, Progress
 from agent.trajectory import Context, Said
@@ -33,6 +33,9 @@ INCOMPLETE = {
     "recall": texts.NOTHING_TO_RECALL,
     **dict.fromkeys(("!send", "/send", "!show", "/show"), texts.NOTHING_TO_SEND),
 }
+
+TOLD = ("task", "check")
+"""What the house says and nobody asked: passed on as it is."""
 
 
 class Operator:
@@ -61,8 +64,8 @@ class Operator:
             if said.data.get("kind") == "approval":
                 replies[said.message] = texts.decided(said.text)
                 continue
-            if said.data.get("kind") == "task":
-                replies[said.message] = said.text
+            if said.data.get("kind") in TOLD:
+                replies[said.message] = "\n\n".join(filter(None, (replies.get(said.message), said.text)))
                 continue
             found = understand(said.text)
             if isinstance(found, str):
@@ -96,5 +99,8 @@ def understand(text: str) -> tuple[str, dict[str, Any]] | str:
         if match:
             arguments: dict[str, Any] = dict(match.groupdict())
             return name, arguments | ({mode: True} if mode else {})
+    about_tasks = operator_tasks.understand(text)
+    if about_tasks is not None:
+        return about_tasks
     command = NO_COMMAND.fullmatch(text)
     return texts.no_such_command(command["name"]) if command else texts.CAPABILITIES

@@ -30,7 +30,8 @@ CAPABILITIES = """I have no model yet, so I understand a few exact forms:
 - `$& command` runs it in the background as a task
 - `remember …` keeps a note
 - `recall …` finds notes and earlier turns
-- `tasks` lists background tasks; `output N` and `stop N` act on one
+- `tasks` lists background tasks (processes); `output N` and `stop N` act on one
+- `task start …` opens a task (a goal), `task N done` claims it, and I check it; `promise …` keeps what was promised
 - `!send PATH` sends a file of your workspace, `!show PATH` shows a picture; files you send me go to `/workspace/inbox`
 
 To talk freely I need a model, set in `nightporter.toml`: `[engine]` with `model = "anthropic:…"` or

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from agent import texts
 from agent.sandbox import CommandResult, SandboxError
+from agent.task_tools import TASK_TOOLS
 from agent.tool import Arguments, Tool, ToolHost, ToolResult, Write
 from workspace_store import memory
 from workspace_store.journal import Event
@@ -37,7 +38,7 @@ class SendFileArguments(Arguments):
 
 
 class TaskArguments(Arguments):
-    task: int = Field(ge=1, description="The task's number.")
+    task: int = Field(ge=1, description="The background task's number.")
 
 
 async def _shell(host: ToolHost, call_id: str, arguments: Mapping[str, Any]) -> ToolResult:
@@ -123,7 +124,7 @@ TOOLS: Mapping[str, Tool] = {
         Tool(SHELL, "Run a command in a named terminal, or in the background.", "once", _shell, True, ShellArguments),
         Tool("remember", "Keep a note in memory.", "idempotent", _remember, arguments=RememberArguments),
         Tool("recall", "Find notes and earlier turns.", "pure", _recall, arguments=RecallArguments),
-        Tool("tasks", "List background tasks.", "pure", _tasks, True),
+        Tool("tasks", "List background tasks: processes of the sandbox, not goals.", "pure", _tasks, True),
         Tool("task_output", "Show the end of a background task's output.", "pure", _task_output, True, TaskArguments),
         Tool(
             "send_file",
@@ -133,5 +134,6 @@ TOOLS: Mapping[str, Tool] = {
             arguments=SendFileArguments,
         ),
         Tool("stop_task", "Stop a background task.", "idempotent", _stop_task, True, TaskArguments),
+        *TASK_TOOLS,
     )
 }

@@ -94,9 +94,11 @@ class Context:
     briefing: list[str] = field(default_factory=list)
     tools: Tools = field(default_factory=dict)
     """What the engine may ask for."""
+    standing: list[str] = field(default_factory=list)
+    """Open tasks, promises and questions that wait: always word for word."""
 
     def tokens(self) -> int:
-        texts_before = [self.policy, self.status, *self.notes, *self.folded, *self.briefing]
+        texts_before = [self.policy, self.status, *self.standing, *self.notes, *self.folded, *self.briefing]
         told = sum(tool.characters for tool in self.tools.values()) // CHARACTERS_PER_TOKEN
         return told + sum(map(count_tokens, texts_before)) + sum(map(count_turn, [*self.recent, self.turn]))
 

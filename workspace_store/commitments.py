@@ -91,6 +91,14 @@ def make(
     return Commitment(**{name: row[name] for name in Commitment.__dataclass_fields__})
 
 
+def number_for(connection: Connection, owner: UUID, key: str, body: str) -> int:
+    """The number that a commitment made with these has, or will have."""
+    same = commitment.c.ended_at.is_(None) & (commitment.c.body == storable(body))
+    mine = (commitment.c.principal == owner) & same
+    there = connection.execute(select(commitment.c.number).where((commitment.c.key == key) | mine).limit(1)).scalar()
+    return _next(connection, owner) if there is None else int(there)
+
+
 def standing(connection: Connection, owner: UUID, limit: int = 500) -> list[Commitment]:
     """Those neither kept nor dropped, oldest first."""
     return [Commitment(**row._mapping) for row in connection.execute(_STANDING, {"of": owner, "most": limit})]

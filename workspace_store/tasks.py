@@ -15,6 +15,7 @@ from uuid import UUID, uuid4
 from sqlalchemy import BigInteger, Column, Connection, Index, Text, bindparam, func, select, text, update
 from sqlmodel import Field, SQLModel
 
+from workspace_store import commitments
 from workspace_store.database import now_us, storable, table, to_json
 
 State = Literal["open", "claimed", "failed", "verified", "accepted", "dropped"]
@@ -119,15 +120,20 @@ def open_task(
     there = connection.execute(select(task).where(task.c.key == key)).one_or_none()
     if there is not None:
         return _read(there)
-    last = connection.execute(select(func.max(task.c.number)).where(task.c.principal == owner)).scalar()
     now, identifier = now_us(), uuid4()
     row = {
-        "id": identifier, "key": key, "principal": owner, "number": (last or 0) + 1, "goal": storable(goal),
+        "id": identifier, "key": key, "principal": owner, "number": _next(connection, owner), "goal": storable(goal),
         "plan": _plan(plan), "check_command": storable(check), "state": "open", "evidence": "", "claims": 0,
         "failures": 0, "report": "", "turn": turn, "opened_at": now, "changed_at": now, "closed_at": None,
     }  # fmt: skip
     connection.execute(task.insert(), row)
     return get(connection, identifier)
+
+
+def number_for(connection: Connection, owner: UUID, key: str) -> int:
+    """The number that a task opened under ``key`` has, or will have."""
+    there = connection.execute(select(task.c.number).where(task.c.key == key)).scalar()
+    return _next(connection, owner) if there is None else int(there)
 
 
 def get(connection: Connection, identifier: UUID) -> Task:
@@ -177,12 +183,17 @@ def settle(connection: Connection, identifier: UUID, state: State, *, report: st
     _change(connection, identifier, state=state, report=storable(report), failures=failures, **closed)
 
 
+def close(connection: Connection, identifier: UUID, state: State, *, report: str = "") -> None:
+    """End a task, and what was promised for it."""
+    settle(connection, identifier, state, report=report)
+    commitments.end_of_task(connection, identifier, "dropped" if state == "dropped" else "kept")
+
+
 def move(connection: Connection, owner: UUID, to: UUID) -> list[UUID]:
     """Give somebody's open tasks to another: the two are one person. Their ids."""
     moved = [found.id for found in open_tasks(connection, owner)]
     for identifier in moved:
-        last = connection.execute(select(func.max(task.c.number)).where(task.c.principal == to)).scalar()
-        _change(connection, identifier, principal=to, number=(last or 0) + 1)
+        _change(connection, identifier, principal=to, number=_next(connection, to))
     return moved
 
 
@@ -191,8 +202,12 @@ def move_back(connection: Connection, identifiers: Sequence[UUID], to: UUID) -> 
     for identifier in identifiers:
         found = connection.execute(select(task.c.principal, task.c.closed_at).where(task.c.id == identifier)).one()
         if found.closed_at is None and found.principal != to:
-            last = connection.execute(select(func.max(task.c.number)).where(task.c.principal == to)).scalar()
-            _change(connection, identifier, principal=to, number=(last or 0) + 1)
+            _change(connection, identifier, principal=to, number=_next(connection, to))
+
+
+def _next(connection: Connection, owner: UUID) -> int:
+    last = connection.execute(select(func.max(task.c.number)).where(task.c.principal == owner)).scalar()
+    return (last or 0) + 1
 
 
 def _change(connection: Connection, identifier: UUID, **values: Any) -> None:

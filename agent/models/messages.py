@@ -36,7 +36,7 @@ def of_context(context: Context, provider: str) -> list[ModelMessage]:
     """The request for a context. ``provider``: whose thoughts may be shown to it again."""
     builder = _Builder(provider)
     builder.system(context.policy)
-    past = texts.past(context.notes, context.folded)
+    past = texts.past(context.standing, context.notes, context.folded)
     if past:
         builder.user(past)
     for turn in context.recent:

@@ -42,9 +42,11 @@ def orphaned_result(name: str, text: str) -> str:
     return f"<quoted>\nOutput of {name or 'a tool'}:\n{_harmless(text)}\n</quoted>"
 
 
-def past(notes: Sequence[str], folded: Sequence[str]) -> str:
-    """What is known from before the last turns, as the first thing a model reads."""
+def past(standing: Sequence[str], notes: Sequence[str], folded: Sequence[str]) -> str:
+    """What stands, and what is known from before the last turns, as the first thing a model reads."""
     parts = []
+    if standing:
+        parts.append("What stands (tasks, promises, open questions):\n" + "\n".join(f"- {line}" for line in standing))
     if notes:
         parts.append("Notes you keep:\n" + "\n".join(f"- {note}" for note in notes))
     if folded:

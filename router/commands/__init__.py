@@ -10,7 +10,7 @@ import re
 
 from sqlalchemy import Connection
 
-from router.commands import administering, approving, continuing, linking, looking, outside, rewinding
+from router.commands import administering, approving, continuing, linking, looking, outside, rewinding, tasking
 from router.commands.command import Answer, Asked, Command, Said
 
 COMMAND = re.compile(r"\s*[/!](?P<name>[a-z]+)(?:@\S+)?(?:\s+(?P<rest>.*))?\s*", re.DOTALL | re.IGNORECASE)
@@ -34,6 +34,7 @@ def _help(connection: Connection, asked: Asked) -> str:
 COMMANDS = {
     "help": Command("lists these commands", _help, for_rooms=True),
     **looking.COMMANDS,
+    **tasking.COMMANDS,
     **rewinding.COMMANDS,
     **approving.COMMANDS,
     **outside.COMMANDS,
