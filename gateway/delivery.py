@@ -53,6 +53,7 @@ class Delivery:
     _run: asyncio.Task[object] | None = None
     _sending: set[asyncio.Task[None]] = field(default_factory=set)
     _renewed: float = 0.0
+    _looked: float = 0.0
 
     def ring(self) -> None:
         """There is a reply: look at once."""
@@ -108,16 +109,20 @@ class Delivery:
         news, self._news = self._news, False
         if not news and not await self.database.read(partial(outbox.any_due, channels=list(self.channels))):
             return []
-        claimed = await self.database.write(self._claim_now)
+        # Whoever died is looked for now and then, not with each reply that is new.
+        now = asyncio.get_running_loop().time()
+        look = now - self._looked >= POLL_SECONDS / 2
+        claimed = await self.database.write(partial(self._claim_now, look=look))
+        self._looked = now if look else self._looked
         if any(reply.channel in self.instant for reply in claimed):
             # What waited behind it in the same conversation is next.
             self.bell.set()
         return [reply for reply in claimed if reply.channel not in self.instant]
 
-    def _claim_now(self, connection: Connection) -> list[Reply]:
+    def _claim_now(self, connection: Connection, *, look: bool) -> list[Reply]:
         dead = [
             claimer
-            for claimer in outbox.claimers(connection)
+            for claimer in (outbox.claimers(connection) if look else ())
             if claimer != self.claimer and liveness.is_dead(self.lives, claimer)
         ]
         claimed = outbox.claim(connection, list(self.channels), self.claimer, dead)

@@ -44,7 +44,8 @@ async def send_parts(
     clock: Callable[[], float] = time.monotonic,
 ) -> Outcome:
     """Send what of a reply has not gone out yet. ``chunks``: its messages, whatever the channel makes of each."""
-    sent = await progress.sent(reply.id)
+    # Of a first attempt nothing has gone out.
+    sent = await progress.sent(reply.id) if reply.attempts or reply.was_sending else ()
     began, ends = len(sent), clock() + SEND_SECONDS
     unsure, repeated = reply.was_sending, False
     while len(sent) < len(chunks):

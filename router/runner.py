@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from uuid import UUID
@@ -23,6 +23,7 @@ from sandbox_runner import rewind, texts
 from sandbox_runner.rewind import Rewinder
 from sandbox_runner.sandboxes import ManagerAway
 from sandbox_runner.turn import TurnRunner
+from sandbox_runner.turn_in_hand import Begun
 from workspace_store import drafts, inbox, journal, liveness, outbox, principal
 from workspace_store.database import Database, DatabaseUnavailable, now_us
 from workspace_store.inbox import Row
@@ -48,6 +49,11 @@ class AloneGate:
         self._changed = asyncio.Condition()
         self._closed = False
 
+    @property
+    def is_open(self) -> bool:
+        """Whether whoever comes now need not wait."""
+        return not self._closed
+
     @contextlib.asynccontextmanager
     async def enter(self, *, alone: bool) -> AsyncIterator[None]:
         async with self._changed:
@@ -70,24 +76,28 @@ class AloneGate:
 class Next:
     """The oldest open message, if any, and why it must not begin: /stop was said after it, or its sender is blocked.
 
+    ``rewinds``: it goes back or forth in time, instead of a turn. ``begun``: its turn has begun already.
     ``settled_at``: with none, when what still settles is to be served.
     """
 
     row: Row | None
     stopped: bool = False
     unheard: bool = False
+    rewinds: bool = False
     settled_at: int | None = None
+    begun: Begun | None = None
 
 
 def _next(connection: Connection, owner: UUID) -> Next:
     row = inbox.next_open(connection, owner)
     if row is None:
         return Next(None, settled_at=inbox.settled_at(connection, owner))
+    rewinds = rewind.is_for(connection, row)
     if row.status != "pending":
-        return Next(row)
+        return Next(row, rewinds=rewinds)
     # In a room, who speaks is not whose lease this is: their words may have waited since before they were blocked.
     unheard = row.actor not in (None, owner) and users.is_blocked(connection, row.actor)
-    return Next(row, principal.is_stopped(connection, owner, row.seq), unheard)
+    return Next(row, principal.is_stopped(connection, owner, row.seq), unheard, rewinds)
 
 
 @dataclass
@@ -150,9 +160,18 @@ class Runner:
                 return None
             if seen.owner is not None and seen.owner.startswith("runner-") and seen.owner != self.id:
                 inbox.count_crash(connection, owner)
-            return lease, _next(connection, owner)
+            return lease, self._next(connection, lease)
 
         return await self.database.write(transaction)
+
+    def _next(self, connection: Connection, lease: Lease) -> Next:
+        """What is next; where nothing keeps its turn from beginning, it begins in the same transaction."""
+        upcoming = _next(connection, lease.principal)
+        row = upcoming.row
+        held_up = upcoming.stopped or upcoming.unheard or upcoming.rewinds
+        if row is None or held_up or row.crashes >= SUSPECT_CRASHES or row.crashes_alone or not self.gate.is_open:
+            return upcoming
+        return replace(upcoming, begun=self.turns.begin(connection, lease, row, alone=False))
 
     def _may_take(self, seen: Owner) -> bool:
         if seen.owner is None or seen.owner == self.id:
@@ -165,7 +184,7 @@ class Runner:
     async def _drain(self, lease: Lease, upcoming: Next) -> None:
         try:
             while not await self._serve_next(lease, upcoming):
-                upcoming = await self.database.read(partial(_next, owner=lease.principal))
+                upcoming = await self.database.write(partial(self._next, lease=lease))
         except asyncio.CancelledError:
             with contextlib.suppress(DatabaseUnavailable):
                 await asyncio.shield(self.database.write(lambda connection: principal.abandon(connection, lease)))
@@ -194,10 +213,10 @@ class Runner:
         suspect = row.crashes >= SUSPECT_CRASHES
         async with self.gate.enter(alone=suspect):
             try:
-                if await self.database.read(lambda connection: rewind.is_for(connection, row)):
+                if upcoming.rewinds:
                     rewinder = Rewinder(self.database, self.turns.sandboxes, self.turns.publish)
                     return await rewinder.run(lease, self.turns.read_message(row), alone=suspect)
-                return await self.turns.run(lease, row, alone=suspect)
+                return await self.turns.run(lease, row, alone=suspect, begun=upcoming.begun)
             except (StaleLease, *NOT_NOW):
                 raise
             except Exception:

@@ -48,10 +48,6 @@ MAX_STEPS = 50
 STOP_POLL_SECONDS = 0.5
 
 
-class Withdrawn(Exception):
-    """The message was deleted by its sender before its turn began."""
-
-
 @dataclass
 class TurnRunner:
     """Runs turns. ``read_message`` makes an assignment of an inbox row; ``publish`` tells of progress, best effort."""
@@ -70,16 +66,18 @@ class TurnRunner:
     daily_budget_usd: float | None = None
     toolbox: Toolbox = field(default_factory=Toolbox)
 
-    async def run(self, lease: Lease, row: Row, *, alone: bool = False) -> bool:
+    async def run(self, lease: Lease, row: Row, *, alone: bool = False, begun: Begun | None = None) -> bool:
         """Run one turn to its commit; whether the lease was given back with it (nothing else waits).
 
+        ``begun``: what ``begin`` said, where that was called in the transaction that found the row.
         Raises StaleLease (another runs this principal now); DatabaseUnavailable, ManagerAway and StaleTenancy (nothing
         is lost, and none of it is the message's doing; try again).
         """
-        try:
-            turn = await self._begin(lease, row, alone)
-        except Withdrawn:
+        if begun is None:
+            begun = await self.database.write(partial(self.begin, lease=lease, row=row, alone=alone))
+        if begun is None:
             return False
+        turn = self._in_hand(lease, begun)
         async with self.sandboxes.lend(turn.principal) as lent:
             sandbox = TurnSandbox(
                 turn.principal, turn.id, lent, self.database, self.publish, self.limits, turn.here, turn.stopping
@@ -116,30 +114,32 @@ class TurnRunner:
 
     # begin
 
-    async def _begin(self, lease: Lease, row: Row, alone: bool) -> Turn:
-        """Count the turn at ``turn.started``; a turn that was cut off comes with all it recorded."""
-        turn_id = row.turn or uuid4()
+    def begin(self, connection: Connection, lease: Lease, row: Row, alone: bool) -> Begun | None:
+        """Count the turn at ``turn.started``; a turn that was cut off comes with all it recorded.
 
-        def transaction(connection: Connection) -> Begun:
-            body = {"message": row.id.hex, "resumed": row.turn is not None}
-            journal.append(connection, lease.principal, [Event("turn.started", body)], under=lease, turn=turn_id)
-            if not inbox.start(connection, row.id, turn_id, alone=alone):
-                raise Withdrawn
-            seen = context.load(connection, lease.principal, self.engine.context_window)
-            if row.turn is None:
-                assignments.take_at_start(connection, lease, row, turn_id, self.arrivals)
-            # Read here, where nothing changes it any more: until now its sender could.
-            rows = inbox.taken_by(connection, turn_id)
-            changed = changes.untold(connection, lease.principal)
-            if row.turn is None:
-                return Begun([], rows, seen, changed)
-            stopped = principal.is_stopped(connection, lease.principal, rows[-1].seq)
-            return Begun(journal.read(connection, lease.principal, turn=turn_id), rows, seen, changed, stopped)
+        None, and nothing written: the message was withdrawn meanwhile. Raises StaleLease.
+        """
+        turn = row.turn or uuid4()
+        # The row as it is now: nothing changes it any more, until here its sender could.
+        started = inbox.start(connection, row.id, turn, alone=alone)
+        if started is None:
+            return None
+        body = {"message": row.id.hex, "resumed": row.turn is not None}
+        journal.append(connection, lease.principal, [Event("turn.started", body)], under=lease, turn=turn)
+        seen = context.load(connection, lease.principal, self.engine.context_window)
+        changed = changes.untold(connection, lease.principal)
+        if row.turn is None:
+            taken = assignments.take_at_start(connection, lease, row, turn, self.arrivals)
+            rows = inbox.taken_by(connection, turn) if taken else [started]
+            return Begun(turn, [], rows, seen, changed)
+        rows = inbox.taken_by(connection, turn)
+        stopped = principal.is_stopped(connection, lease.principal, rows[-1].seq)
+        return Begun(turn, journal.read(connection, lease.principal, turn=turn), rows, seen, changed, stopped)
 
-        begun = await self.database.write(transaction)
-        progress = TurnProgress(lease.principal, turn_id, begun.rows[0].id, self.publish)
+    def _in_hand(self, lease: Lease, begun: Begun) -> Turn:
+        progress = TurnProgress(lease.principal, begun.turn, begun.rows[0].id, self.publish)
         given = assignments.read(begun.rows, self.read_message)
-        turn = Turn(turn_id, lease, given, resume.read(begun.events), begun.seen, progress)
+        turn = Turn(begun.turn, lease, given, resume.read(begun.events), begun.seen, progress)
         turn.end("stop" if begun.stopped else "")
         turn.changed = changed = begun.changed
         turn.said = [said_by(assignment) for assignment in turn.assignments]

@@ -116,6 +116,7 @@ class Turn:
 class Begun:
     """What a turn begins with, as one transaction read it."""
 
+    turn: UUID
     events: list[journal.Recorded]
     rows: list[Row]
     seen: context.Seen

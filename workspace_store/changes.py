@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID
 
-from sqlalchemy import BigInteger, Column, Connection, Index, Text, select, text, update
+from sqlalchemy import BigInteger, Column, Connection, Index, Text, bindparam, select, text, update
 from sqlmodel import Field, SQLModel
 
 from workspace_store.database import now_us, table
@@ -41,6 +41,12 @@ class MessageChangeRow(SQLModel, table=True):
 
 
 message_change = table(MessageChangeRow)
+_UNTOLD = (
+    select(message_change)
+    .where(message_change.c.principal == bindparam("of"), text("untold"))
+    .order_by(message_change.c.at)
+    .limit(TOLD_AT_ONCE)
+)
 
 
 @dataclass(frozen=True)
@@ -86,12 +92,7 @@ def record(
 
 def untold(connection: Connection, principal: UUID) -> list[Untold]:
     """What the principal's next turn should know, oldest first."""
-    rows = connection.execute(
-        select(message_change)
-        .where(message_change.c.principal == principal, text("untold"))
-        .order_by(message_change.c.at)
-        .limit(TOLD_AT_ONCE)
-    )
+    rows = connection.execute(_UNTOLD, {"of": principal})
     return [Untold(row.key, row.kind, row.before, row.after) for row in rows]
 
 

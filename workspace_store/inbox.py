@@ -134,6 +134,13 @@ _START = (
     update(inbox)
     .where(inbox.c.id == bindparam("of"), inbox.c.status.in_(("pending", "running", "waiting")))
     .values(status="running", turn=bindparam("by"), alone=bindparam("by_itself"))
+    .returning(*_COLUMNS)
+)
+_BURST = select(*_COLUMNS).where(inbox.c.burst == bindparam("first"), inbox.c.status == "pending").order_by(inbox.c.seq)
+_TAKEN = (
+    select(*_COLUMNS)
+    .where(inbox.c.turn == bindparam("by"), inbox.c.status.in_(("running", "taken")))
+    .order_by(inbox.c.seq)
 )
 _FINISH = (
     update(inbox)
@@ -210,10 +217,7 @@ def settle(connection: Connection, identifier: UUID, at: int) -> None:
 
 def burst_of(connection: Connection, first: UUID) -> list[Row]:
     """What still waits and belongs to the burst that a row began, in order."""
-    rows = connection.execute(
-        select(*_COLUMNS).where(inbox.c.burst == first, inbox.c.status == "pending").order_by(inbox.c.seq)
-    )
-    return [Row(**row._mapping) for row in rows]
+    return [Row(**row._mapping) for row in connection.execute(_BURST, {"first": first})]
 
 
 def rewrite(connection: Connection, identifier: UUID, envelope: str) -> None:
@@ -333,15 +337,16 @@ asked."""
 
 def taken_by(connection: Connection, turn: UUID) -> list[Row]:
     """What a turn has in hand: its own message and those it took in, in order of arrival."""
-    rows = connection.execute(
-        select(*_COLUMNS).where(inbox.c.turn == turn, inbox.c.status.in_(("running", "taken"))).order_by(inbox.c.seq)
-    )
-    return [Row(**row._mapping) for row in rows]
+    return [Row(**row._mapping) for row in connection.execute(_TAKEN, {"by": turn})]
 
 
-def start(connection: Connection, identifier: UUID, turn: UUID, *, alone: bool) -> bool:
-    """Mark a row as run by ``turn``; ``alone`` where nothing else runs beside it. False: it was withdrawn meanwhile."""
-    return connection.execute(_START, {"of": identifier, "by": turn, "by_itself": alone}).rowcount == 1
+def start(connection: Connection, identifier: UUID, turn: UUID, *, alone: bool) -> Row | None:
+    """Mark a row as run by ``turn``; ``alone`` where nothing else runs beside it. None: it was withdrawn meanwhile.
+
+    The row as it is now: until here its sender could change it.
+    """
+    found = connection.execute(_START, {"of": identifier, "by": turn, "by_itself": alone}).one_or_none()
+    return Row(**found._mapping) if found else None
 
 
 def mark_taken(connection: Connection, identifiers: list[UUID], turn: UUID) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
@@ -22,6 +23,7 @@ _CONTROLS = re.compile(r"[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")
 """Nobody can see them, and no platform wants them: what is left of a terminal's colours, say."""
 
 
+@functools.cache
 def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False, "linkify": False}).enable(["table", "strikethrough"])
     parser.block.ruler.at("reference", _reference, {"alt": []})

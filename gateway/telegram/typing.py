@@ -1,5 +1,7 @@
 """Typing: shown from when a message is heard until its answer goes out. Telegram ends it after 5 s by itself.
 
+An answer that comes as quickly as one can look is its own sign of life.
+
 https://core.telegram.org/bots/api#sendchataction
 """
 
@@ -14,6 +16,7 @@ from telegram.error import TelegramError
 
 log = structlog.get_logger()
 
+FIRST_SECONDS = 0.1
 AGAIN_SECONDS = 4.5
 MOST_SECONDS = 120.0
 
@@ -45,6 +48,7 @@ class Typing:
         conversation, thread = key
         topic = int(thread) if thread else None
         try:
+            await asyncio.sleep(FIRST_SECONDS)
             for _ in range(int(MOST_SECONDS / AGAIN_SECONDS)):
                 await self.bot.send_chat_action(int(conversation), "typing", topic, business)
                 await asyncio.sleep(AGAIN_SECONDS)

@@ -39,14 +39,14 @@ class Turns:
     alone: list[str] = field(default_factory=list)
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
-    async def run(self, held: Lease, row: Row, *, alone: bool = False) -> bool:
+    def begin(self, connection: Connection, lease: Lease, row: Row, alone: bool) -> UUID:
         turn = row.turn or uuid4()
+        journal.append(connection, lease.principal, [Event("turn.started", {})], under=lease, turn=turn)
+        inbox.start(connection, row.id, turn, alone=alone)
+        return turn
 
-        def begin(connection: Connection) -> None:
-            journal.append(connection, held.principal, [Event("turn.started", {})], under=held, turn=turn)
-            inbox.start(connection, row.id, turn, alone=alone)
-
-        await self.database.write(begin)
+    async def run(self, held: Lease, row: Row, *, alone: bool = False, begun: UUID | None = None) -> bool:
+        turn = begun or await self.database.write(lambda connection: self.begin(connection, held, row, alone))
         words = Envelope.from_json(row.envelope).text
         async with self.changed:
             self.ran.append(words)

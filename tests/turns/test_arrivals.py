@@ -269,8 +269,9 @@ async def test_an_edit_of_what_was_looked_at_but_not_begun_still_counts(stage: S
     engine = Repeater()
     message = await stage.hear("before", key="m1")
     async with stage.running(Scripted(engine)) as runner:
-        # The runner has read the row already, as it does before the turn's first transaction.
-        taken = await runner._take(stage.owner)
+        # While another runs alone, the runner reads the row before the transaction in which its turn begins.
+        async with runner.gate.enter(alone=True):
+            taken = await runner._take(stage.owner)
         assert taken is not None
         lease, upcoming = taken
         await tell(stage, "edit", "m1", "after")
@@ -348,7 +349,8 @@ async def test_a_deletion_between_the_look_and_the_turn_is_in_time(stage: Stage)
     engine = Repeater()
     message = await stage.hear("never mind", key="m1")
     async with stage.running(Scripted(engine)) as runner:
-        taken = await runner._take(stage.owner)
+        async with runner.gate.enter(alone=True):
+            taken = await runner._take(stage.owner)
         assert taken is not None
         await tell(stage, "delete", "m1")
         await runner._drain(*taken)

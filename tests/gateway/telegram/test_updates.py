@@ -217,6 +217,7 @@ async def test_business_messages_are_answered_only_where_that_is_switched_on(tel
         assert ("business_message" in str(telegram.said("getUpdates")[-1]["allowed_updates"])) is business
         if business:
             (envelope,) = book.envelopes.values()
+            await until(lambda: telegram.said("sendChatAction"), "typing")
             await book.deliver(channel, book.reply(envelope, "yes"))
             assert telegram.said("sendMessage")[-1]["business_connection_id"] == "bc1"
             assert telegram.said("sendChatAction")[-1]["business_connection_id"] == "bc1"
