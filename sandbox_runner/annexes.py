@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 
 from agent.sandbox import SandboxUnavailable
 from identity import merging
-from sandbox_runner import texts
+from sandbox_runner import kept_state, texts
 from sandbox_runner.published import Snapshot, snapshot_of
 from sandbox_runner.seats import Annex, Seat, Seating
 from sandbox_runner.uids import strip_special_bits, take_ownership
@@ -106,6 +106,6 @@ class Annexes:
             held = await self.seating.database.read(partial(tenancies.look, identifier=lent.principal))
             published = await asyncio.to_thread(lent.volume.snapshot, held.generation, note=note, moving=moving)
             if published.changed:
-                digest = await asyncio.to_thread(lent.state_digest)
-                found.append(snapshot_of(lent.tenancy, published, note, digest))
+                seen = await asyncio.to_thread(kept_state.see, lent.volume, held, published.number)
+                found.append(snapshot_of(lent.tenancy, published, note, seen))
         return tuple(found)

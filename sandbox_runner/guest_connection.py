@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -134,9 +134,13 @@ class GuestConnection:
             raise self._fail(f"the guest speaks protocol {hello.protocol}, this host {PROTOCOL}")
         return hello
 
-    async def restore(self) -> Restored:
-        """Bring terminals and tasks back from the volume. Once, before any command."""
-        return self._checked(Restored, await self._ask("restore"))
+    async def restore(self, state: bytes | None = None, seal: Mapping[str, object] | None = None) -> Restored:
+        """Bring terminals and tasks back from a ``state`` that is to be believed. Once, before any command.
+
+        ``seal``: what this sandbox sets its own seals with (``life``, ``key``, and the ``number`` they come after).
+        """
+        text = None if state is None else state.decode("utf-8", "replace")
+        return self._checked(Restored, await self._ask("restore", state=text, seal=seal))
 
     async def run(
         self,

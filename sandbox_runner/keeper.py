@@ -17,7 +17,7 @@ import structlog
 from sqlalchemy import Connection
 
 from agent.sandbox import SandboxError
-from sandbox_runner import texts
+from sandbox_runner import kept_state, texts
 from sandbox_runner.published import snapshot_of, write_annexes, write_checkpoint
 from sandbox_runner.seats import Seat
 from sandbox_runner.uids import strip_special_bits
@@ -190,14 +190,14 @@ class Keeper(Waker):
 
     async def _sleep(self, seat: Seat, lease: Lease) -> None:
         notes = await self._shut(seat)
-        parent = await self._generation(seat.principal)
-        published = await self._publish(seat, parent, None, texts.SLEEP_NOTE)
-        digest = await asyncio.to_thread(seat.state_digest)
+        held = await self._held(seat.principal)
+        published = await self._publish(seat, held.generation, None, texts.SLEEP_NOTE)
+        seen = await asyncio.to_thread(kept_state.see, seat.volume, held, published.number)
         merged = await self.annexes.publish(seat, texts.SLEEP_NOTE, moving=False)
-        snapshot = replace(snapshot_of(seat.tenancy, published, texts.SLEEP_NOTE, digest), merged=merged)
+        snapshot = replace(snapshot_of(seat.tenancy, published, texts.SLEEP_NOTE, seen), merged=merged)
 
         def transaction(connection: Connection) -> None:
-            body = {"state_digest": digest, "files_changed": snapshot.changed, "notes": list(notes)}
+            body = {"state_digest": seen.digest, "files_changed": snapshot.changed, "notes": list(notes)}
             seq = journal.append(connection, seat.principal, [Event("sandbox.slept", body)], under=lease)
             write_checkpoint(connection, seat.principal, seq, None, snapshot)
             write_annexes(connection, snapshot)

@@ -14,12 +14,12 @@ from uuid import UUID
 import structlog
 
 from agent.sandbox import BackgroundTask, CommandResult, OutputListener, SandboxError, SandboxLost, WakeReport
-from sandbox_runner import texts
+from sandbox_runner import kept_state, texts
 from sandbox_runner.guest_connection import GuestConnection
 from sandbox_runner.keeper import Keeper
 from sandbox_runner.published import Snapshot, snapshot_of
 from sandbox_runner.sandboxes import Look
-from sandbox_runner.seats import Seat, state_digest
+from sandbox_runner.seats import Seat
 from sandbox_runner.waking import ANSWER_SECONDS
 from workspace_store import differences
 from workspace_store.database import DatabaseUnavailable
@@ -111,7 +111,7 @@ class Manager(Keeper):
 
         def read() -> Look:
             with self.seating.volumes.open(owner) as volume:
-                return Look(volume.live_id(), state_digest(volume))
+                return Look(volume.live_id(), kept_state.digest(volume))
 
         return await asyncio.to_thread(read)
 
@@ -119,7 +119,7 @@ class Manager(Keeper):
         """The first few files that differ from the last committed generation, and how many there are."""
         async with self._lock(owner):
             seat = await self._seat(owner, holder)
-            parent = await self._generation(owner)
+            parent = (await self._held(owner)).generation
             await self._publish(seat, parent, None, "")
             changes = await asyncio.to_thread(seat.volume.diff, parent, parent + 1)
         names = [str(change.path) for change in changes if not change.is_directory]
@@ -141,11 +141,11 @@ class Manager(Keeper):
                     # What was published after the last command stands where a terminal is busy.
                     async with asyncio.timeout(ANSWER_SECONDS):
                         await seat.awake.guest.capture()
-            parent = await self._generation(owner)
-            published = await self._publish(seat, parent, turn, note)
+            held = await self._held(owner)
+            published = await self._publish(seat, held.generation, turn, note)
             merged = await self.annexes.publish(seat, note, moving=published.moving)
-            found = snapshot_of(seat.tenancy, published, note, await asyncio.to_thread(seat.state_digest))
-            return replace(found, merged=merged)
+            seen = await asyncio.to_thread(kept_state.see, seat.volume, held, published.number)
+            return replace(snapshot_of(seat.tenancy, published, note, seen), merged=merged)
 
     # Going back in time, for a turn that holds the lease
 
@@ -162,10 +162,11 @@ class Manager(Keeper):
         async with self._lock(owner):
             seat = await self._seat(owner, holder)
             await self._shut(seat)
-            published = await self._publish(seat, await self._generation(owner), None, note)
+            held = await self._held(owner)
+            published = await self._publish(seat, held.generation, None, note)
             merged = await self.annexes.publish(seat, note, moving=False)
-            found = snapshot_of(seat.tenancy, published, note, await asyncio.to_thread(seat.state_digest))
-            return replace(found, merged=merged)
+            seen = await asyncio.to_thread(kept_state.see, seat.volume, held, published.number)
+            return replace(snapshot_of(seat.tenancy, published, note, seen), merged=merged)
 
     async def rewind(
         self,
@@ -186,12 +187,16 @@ class Manager(Keeper):
         async with self._lock(owner):
             seat = await self._seat(owner, holder)
             await self._shut(seat)
-            if await self._generation(owner) != number - 1:
+            held = await self._held(owner)
+            if held.generation != number - 1:
                 raise SandboxError(texts.moved_on())
             published = await asyncio.to_thread(
                 seat.volume.restore, to, as_generation=number, path=path, root=root, turn=turn.hex, note=note
             )
-            return snapshot_of(seat.tenancy, published, note, await asyncio.to_thread(seat.state_digest))
+            # What an older generation or an archive holds was asked for by a person, whoever sealed it.
+            wanted = path is None or kept_state.STATE_FILE.startswith(path)
+            seen = await asyncio.to_thread(kept_state.see, seat.volume, held, published.number, wanted=wanted)
+            return snapshot_of(seat.tenancy, published, note, seen)
 
     async def differences(self, owner: UUID, before: int, after: int) -> str:
         """What changed between two generations, to be read."""

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
+from sandbox_runner.kept_state import Seen
 from workspace_store import checkpoints, journal
 from workspace_store import tenancy as tenancies
 from workspace_store.checkpoints import Checkpoint, CommittedGeneration
@@ -36,6 +37,9 @@ class Snapshot:
     visible: int | None = None
     """Of ``changed``, those outside the agent's own folder."""
     restored_from: int | None = None
+    state_number: int = 0
+    state_pin: str | None = None
+    """Number and SHA-256 of the process state in it, where that is authentic."""
 
     def to_json(self) -> dict[str, Any]:
         tenancy = {"principal": self.tenancy.principal.hex, "host": self.tenancy.host, "epoch": self.tenancy.epoch}
@@ -49,10 +53,10 @@ class Snapshot:
         return Snapshot(**{**found, "tenancy": tenancy, "merged": merged})
 
 
-def snapshot_of(tenancy: Tenancy, published: Generation, note: str, digest: str | None) -> Snapshot:
+def snapshot_of(tenancy: Tenancy, published: Generation, note: str, seen: Seen) -> Snapshot:
     return Snapshot(
-        published.number, published.digest, digest, note, published.files, published.bytes, published.changed,
-        published.moving, tenancy, (), published.visible, published.restored_from,
+        published.number, published.digest, seen.digest, note, published.files, published.bytes, published.changed,
+        published.moving, tenancy, (), published.visible, published.restored_from, seen.number, seen.pin,
     )  # fmt: skip
 
 
@@ -77,7 +81,9 @@ def write_checkpoint(
     digest, state = (before.manifest_digest, before.state_digest) if before else (None, None)
     if snapshot is not None and (snapshot.changed or snapshot.restored_from is not None):
         number, digest, state = snapshot.generation, snapshot.manifest_digest, snapshot.state_digest
-        tenancies.commit_generation(connection, owner, snapshot.tenancy, number)
+        tenancies.commit_generation(
+            connection, owner, snapshot.tenancy, number, state=snapshot.state_number, pin=snapshot.state_pin
+        )
         checkpoints.write_generation(connection, owner, _committed(snapshot, turn))
     turn = turn or (before.turn if before else None)
     checkpoints.write(connection, owner, Checkpoint(seq, turn, number, held.volume_id, digest, state, now_us()))

@@ -7,8 +7,6 @@ provably left over is repaired, anything else is refused, never guessed.
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,23 +16,19 @@ import structlog
 from sqlalchemy import Connection
 
 from agent.sandbox import SandboxUnavailable, WakeReport
-from sandbox_runner import texts
+from sandbox_runner import kept_state, texts
 from sandbox_runner.backend import RunningSandbox
 from sandbox_runner.disk_watch import Watched
 from sandbox_runner.guest_connection import GuestConnection
 from sandbox_runner.uids import HostUids, take_ownership
 from workspace_store import liveness, principal
 from workspace_store import tenancy as tenancies
-from workspace_store.beneath import UnsafePath
 from workspace_store.database import Database
 from workspace_store.packs import VolumeError
 from workspace_store.tenancy import StaleTenancy, Tenancy, Tenant
 from workspace_store.volumes import Volume, Volumes
 
 log = structlog.get_logger()
-
-STATE_FILE = "home/.nightporter/session_state.json"
-STATE_FILE_BYTES = 256 << 10
 
 
 @dataclass
@@ -79,21 +73,7 @@ class Seat:
         return self.tenancy.principal
 
     def state_digest(self) -> str | None:
-        return state_digest(self.volume)
-
-
-def state_digest(volume: Volume) -> str | None:
-    """Digest of the terminals' records in the published process state; None: there is none that can be read.
-
-    Of the terminals only, hex SHA-256 of their canonical JSON: they change with commands and with nothing else, while
-    background tasks come and go by themselves. Read from the live directory, since what a guest says is not proof.
-    """
-    try:
-        state = json.loads(volume.read_file(STATE_FILE, max_bytes=STATE_FILE_BYTES))
-        terminals = json.dumps(state["terminals"], sort_keys=True, separators=(",", ":"))
-    except (OSError, UnsafePath, VolumeError, ValueError, KeyError, TypeError, RecursionError):
-        return None
-    return hashlib.sha256(terminals.encode()).hexdigest()
+        return kept_state.digest(self.volume)
 
 
 @dataclass
@@ -184,4 +164,4 @@ def _verify(volume: Volume, held: Tenant) -> None:
         log.debug("dropped uncommitted generations", principal=str(volume.principal), generations=dropped)
 
 
-__all__ = ["Awake", "Seat", "Seating", "StaleTenancy", "state_digest"]
+__all__ = ["Awake", "Seat", "Seating", "StaleTenancy"]

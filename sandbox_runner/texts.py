@@ -199,6 +199,25 @@ def not_in_generation(path: str, generation: int) -> str:
     return f"`{path}` is not in generation {generation}."
 
 
+STATE_IS_GONE = "it is gone"
+STATE_IS_OLDER = "it is an older one, put back by something else"
+
+
+def state_damaged(whole: bool) -> str:
+    return "it was changed by something other than the sandbox's agent" if whole else "it is not whole"
+
+
+def state_unreadable(reason: str) -> str:
+    return f"it cannot be read ({reason})"
+
+
+def state_refused(why: str, generation: int | None) -> str:
+    """Of ``session_state.json``, at a wake."""
+    if generation is None:
+        return f"session_state.json was not used: {why}. No earlier one is good; terminals start anew"
+    return f"session_state.json was not used: {why}. Terminals and tasks are as generation {generation} has them"
+
+
 def task_ended(task: int, argv: tuple[str, ...], code: int | None, output: str) -> str:
     """What a background task's end says: words of ours, then what it printed last, as data."""
     command = argv[2] if argv[:2] == ("bash", "-c") and len(argv) > 2 else " ".join(argv)

@@ -18,13 +18,14 @@ from weakref import WeakValueDictionary
 import structlog
 
 from agent.sandbox import BackgroundTask, SandboxError, SandboxLimits, SandboxLost, WakeReport
-from sandbox_runner import texts
+from sandbox_runner import kept_state, texts
 from sandbox_runner.annexes import Annexes
 from sandbox_runner.backend import Backend, Launch, RunningSandbox
 from sandbox_runner.disk_usage import DiskUsage
 from sandbox_runner.disk_watch import DiskWatch
 from sandbox_runner.ends import TaskEnds
 from sandbox_runner.guest_connection import GuestConnection, task_of
+from sandbox_runner.guest_frames import Restored
 from sandbox_runner.on_disk import OnDisk
 from sandbox_runner.retention import Pruner, Retention
 from sandbox_runner.seat_files import SeatFiles
@@ -33,6 +34,7 @@ from sandbox_runner.way_out import WayOut
 from workspace_store import tenancy as tenancies
 from workspace_store.database import Database
 from workspace_store.manifests import Generation
+from workspace_store.tenancy import Tenant
 
 log = structlog.get_logger()
 
@@ -125,7 +127,7 @@ class Waker(ABC):
             async with asyncio.timeout(ANSWER_SECONDS):
                 guest = await GuestConnection.over(running.socket, on_task_ended=ended_inside)
                 seat.quiet = False
-                restored = await guest.restore()
+                restored = await self._restore(seat, guest, sandbox_id)
         except BaseException as error:
             await running.stop()
             self._close_egress(sandbox_id)
@@ -146,6 +148,19 @@ class Waker(ABC):
         for task in early:
             self.ends.heard(seat, seat.awake, task)
         return seat.awake
+
+    async def _restore(self, seat: Seat, guest: GuestConnection, life: str) -> Restored:
+        """Give the guest the process state that is to be believed, and what it seals its own with."""
+        held = await self._held(seat.principal)
+        found = await asyncio.to_thread(kept_state.find, seat.volume, held)
+        seal = {"life": life, "key": kept_state.life_key(held, life), "number": found.number}
+        restored = await guest.restore(found.data, seal)
+        if not found.notes:
+            return restored
+        log.warning("a process state was refused", principal=str(seat.principal), reason=found.notes[0])
+        # In place of what was refused, before anything else looks at it.
+        await guest.capture()
+        return restored.model_copy(update={"notes": (*found.notes, *restored.notes)})
 
     async def _refit(self, seat: Seat) -> None:
         """End a sandbox whose annexes are others by now; the next one is built with them, its shells restored."""
@@ -199,9 +214,9 @@ class Waker(ABC):
         await self.annexes.give_back(seat)
         await self.seating.give_back(seat)
 
-    async def _generation(self, owner: UUID) -> int:
-        held = await self.database.read(partial(tenancies.look, identifier=owner))
-        return held.generation
+    async def _held(self, owner: UUID) -> Tenant:
+        """What the database says of the volume."""
+        return await self.database.read(partial(tenancies.look, identifier=owner))
 
     async def _publish(self, seat: Seat, parent: int, turn: UUID | None, note: str) -> Generation:
         """A generation of the volume; what runs meanwhile is frozen, or the generation marked ``moving``."""

@@ -77,6 +77,10 @@ class Principal(SQLModel, table=True):
     volume_id: str | None = None
     generation: int = Field(default=0, sa_column=Column(BigInteger, nullable=False))
     host_uid: int | None = Field(default=None, unique=True)
+    # What tells an authentic process state (``sandbox_runner.kept_state``).
+    state_key: str | None = None
+    state_high: int = Field(default=0, sa_column=Column(BigInteger, nullable=False, server_default="0"))
+    state_pin: str | None = None
     # Whose this is since a merge: never a principal that is absorbed itself, so that one look-up ends the search.
     merged_into: UUID | None = None
     # Blocked or being forgotten: nothing is run, woken or said for it.

@@ -6,10 +6,11 @@ on writing. It is held on the principal row, with an epoch of its own.
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy import Connection, and_, bindparam, select, update
+from sqlalchemy import Connection, and_, bindparam, case, select, update
 
 from workspace_store.database import database_now_us
 from workspace_store.principal import LEASE_SECONDS, Head, principal
@@ -40,6 +41,12 @@ class Tenant:
     volume_id: str | None
     generation: int
     host_uid: int | None
+    state_key: str | None = None
+    """What the keys of its sandboxes' seals come from, hex; None before the first one."""
+    state_high: int = 0
+    """The highest number of a process state that was committed."""
+    state_pin: str | None = None
+    """SHA-256 of the state file that goes with the committed generation; None: none that is to be believed."""
 
 
 _TENANT = select(
@@ -49,6 +56,9 @@ _TENANT = select(
     principal.c.volume_id,
     principal.c.generation,
     principal.c.host_uid,
+    principal.c.state_key,
+    principal.c.state_high,
+    principal.c.state_pin,
 ).where(principal.c.id == bindparam("of"))
 _COMMIT_GENERATION = (
     update(principal)
@@ -57,7 +67,14 @@ _COMMIT_GENERATION = (
         principal.c.sandbox_epoch == bindparam("held_epoch"),
         principal.c.generation == bindparam("to") - 1,
     )
-    .values(generation=bindparam("to"))
+    .values(
+        generation=bindparam("to"),
+        state_high=case(
+            (principal.c.state_high < bindparam("state_number"), bindparam("state_number")),
+            else_=principal.c.state_high,
+        ),
+        state_pin=bindparam("pin"),
+    )
 )
 
 
@@ -65,7 +82,10 @@ def look(connection: Connection, identifier: UUID) -> Tenant:
     """Who may write the volume now."""
     row = connection.execute(_TENANT, {"of": identifier}).one()
     expired = row.sandbox_until < database_now_us(connection)
-    return Tenant(row.sandbox_host, row.sandbox_epoch, expired, row.volume_id, row.generation, row.host_uid)
+    return Tenant(
+        row.sandbox_host, row.sandbox_epoch, expired, row.volume_id, row.generation, row.host_uid,
+        row.state_key, row.state_high, row.state_pin,
+    )  # fmt: skip
 
 
 def take(connection: Connection, identifier: UUID, host: str, seen: Tenant) -> Tenancy | None:
@@ -81,6 +101,7 @@ def take(connection: Connection, identifier: UUID, host: str, seen: Tenant) -> T
             sandbox_host=host,
             sandbox_epoch=seen.epoch + 1,
             sandbox_until=database_now_us(connection) + LEASE_SECONDS * 1_000_000,
+            state_key=seen.state_key or secrets.token_hex(32),
         )
     )
     return Tenancy(identifier, host, seen.epoch + 1) if changed.rowcount == 1 else None
@@ -131,9 +152,15 @@ def bind_volume(connection: Connection, held: Tenancy, volume_id: str) -> None:
     connection.execute(update(principal).where(principal.c.id == held.principal).values(volume_id=volume_id))
 
 
-def commit_generation(connection: Connection, identifier: UUID, held: Tenancy, number: int) -> None:
-    """Name ``number`` the committed generation, if the tenancy it was taken under still stands. Raises StaleTenancy."""
-    changed = connection.execute(_COMMIT_GENERATION, {"of": identifier, "held_epoch": held.epoch, "to": number})
+def commit_generation(
+    connection: Connection, identifier: UUID, held: Tenancy, number: int, *, state: int = 0, pin: str | None = None
+) -> None:
+    """Name ``number`` the committed generation, if the tenancy it was taken under still stands. Raises StaleTenancy.
+
+    ``state`` and ``pin``: number and SHA-256 of the authentic process state in it.
+    """
+    given = {"of": identifier, "held_epoch": held.epoch, "to": number, "state_number": state, "pin": pin}
+    changed = connection.execute(_COMMIT_GENERATION, given)
     if changed.rowcount != 1:
         raise StaleTenancy(f"generation {number} of {identifier} was taken under a tenancy that has ended")
 

@@ -21,8 +21,8 @@ from nightporter.cli import texts, wiring
 from nightporter.errors import FAILED, CommandError, NotRunning
 from nightporter.settings import Settings, load
 from router.envelope import Envelope
+from sandbox_runner.kept_state import STATE_FILE, STATE_FILE_BYTES, Refused, number_of
 from sandbox_runner.rewind import INBOX_KIND
-from sandbox_runner.seats import STATE_FILE, STATE_FILE_BYTES
 from workspace_store import archives, differences, inbox, outbox, principal, timeline
 from workspace_store import tenancy as tenancies
 from workspace_store.beneath import UnsafePath
@@ -38,13 +38,19 @@ _DONE = ("done", "failed", "set_aside")
 def state(name: str, *, as_json: bool) -> int:
     """Print the process state as it is kept now: terminals, tasks, and what was withheld."""
     settings, owner = _owner(name)
+    held = wiring.run(settings, lambda connection, _: tenancies.look(connection, owner), None, "read_now")
     with _volume(settings, owner) as volume:
         try:
-            kept = json.loads(volume.read_file(STATE_FILE, max_bytes=STATE_FILE_BYTES))
+            data = volume.read_file(STATE_FILE, max_bytes=STATE_FILE_BYTES)
+            kept = json.loads(data)
         except FileNotFoundError as error:
             raise CommandError(texts.no_state()) from error
         except (UnsafePath, VolumeError, ValueError) as error:
             raise CommandError(texts.state_unreadable(str(error))) from error
+    try:
+        number_of(data, held)
+    except Refused as error:
+        print(texts.state_not_believed(str(error)), file=sys.stderr)
     _print(json.dumps(kept, ensure_ascii=False) if as_json else texts.plain(texts.state(kept)))
     return 0
 

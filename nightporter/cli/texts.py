@@ -219,7 +219,11 @@ def no_state() -> str:
 
 
 def state_unreadable(reason: str) -> str:
-    return f"The process state cannot be read ({reason}); the next wake falls back to the one before."
+    return f"The process state cannot be read ({reason}); the next wake takes the one of the last good generation."
+
+
+def state_not_believed(reason: str) -> str:
+    return f"The next wake will not use this but the state of the last good generation: {reason}."
 
 
 def no_generation() -> str:

@@ -9,7 +9,7 @@ import sys
 from . import restoring
 from .framing import MAX_FRAME
 from .output import LiveOutput, decode
-from .requests import BadRequest, number, string
+from .requests import BadRequest, count, number, string
 from .tasks import STOP_GRACE_S, Task
 from .terminal import Call
 
@@ -35,8 +35,13 @@ def _hello(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
 def _restore(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
     if guest.restored or guest.terminals:
         raise BadRequest("restore comes once, before any command")
+    state, seal = frame.get("state"), frame.get("seal")
+    if state is not None and not isinstance(state, str):
+        raise BadRequest("state must be a string")
+    if isinstance(seal, dict):
+        guest.publisher.seal_with(string(seal, "life", 200), string(seal, "key", 64), count(seal, "number"))
     guest.restored = True
-    restoring.restore(guest, guest.loop, guest.publisher, guest.folder, answer)
+    restoring.restore(guest, guest.loop, state, answer)
 
 
 def _run(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:

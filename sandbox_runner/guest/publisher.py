@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from functools import partial
 
-from . import state_file
+from . import seal, state_file
 from .secret_filter import text_holds_secret, variable_holds_secret
 from .tasks import Task
 from .terminal import Terminal
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 _ITEM_BYTES = 32 << 10
 _HISTORY_SHRUNK = 20
+_BODY_BYTES = state_file.MAX_BYTES - 1024
+"""What is left of the file beside its seal."""
+_TOUCHED_NOTE = "session_state.json was changed by something else; it was written anew"
 
 
 class Publisher:
@@ -25,15 +28,15 @@ class Publisher:
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._last: bytes | None = None
+        self._looks: tuple[int, ...] = ()
+        """How the file looked when it was written: what looks otherwise is somebody else's."""
         self._told: set[str] = set()
+        self._life, self._key, self._number = "", os.urandom(32).hex(), 0
         self.digest: str | None = None
 
-    def keep_previous(self, data: bytes) -> None:
-        """What this wake started from stays as the state to fall back on."""
-        try:
-            state_file.write(self._folder, state_file.PREVIOUS, data)
-        except OSError:
-            return  # the current state is whole; only the second line of defence is missing
+    def seal_with(self, life: str, key: str, number: int) -> None:
+        """``number``: of the last state before this life."""
+        self._life, self._key, self._number = life, key, number
 
     def publish(
         self, terminals: Iterable[Terminal], tasks: Iterable[Task], ended: Iterable[Task], next_task: int
@@ -49,16 +52,21 @@ class Publisher:
             "tasks": [self._task(task, notes) for task in tasks],
             "ended": [{**self._task(task, notes), "exit_code": task.exit_code} for task in ended],
         }
-        data = self._within_bounds(document, notes)
-        if data == self._last and os.path.exists(os.path.join(self._folder, state_file.CURRENT)):
+        body = self._within_bounds(document, notes)
+        touched = self._last is not None and state_file.look(self._folder) != self._looks
+        if touched:
+            notes.append(_TOUCHED_NOTE)
+        if body == self._last and not touched:
             return notes
+        self._number += 1
+        data = seal.sealed(body, self._key, self._life, self._number)
         try:
             state_file.write(self._folder, state_file.CURRENT, data)
         except OSError as error:
             self._last = self.digest = None
             notes.append(f"terminal state was not saved: {error.strerror}")
             return notes
-        self._last, self.digest = data, state_file.digest_of(data)
+        self._last, self._looks, self.digest = body, state_file.look(self._folder), state_file.digest_of(data)
         return notes
 
     def _withhold(self, what: str, notes: list[str], reason: str = "") -> None:
@@ -123,12 +131,12 @@ class Publisher:
     def _within_bounds(self, document: dict[str, Any], notes: list[str]) -> bytes:
         """Drop history first, then the largest things, whether a terminal or a task holds them, until it fits."""
         data = state_file.encode(document)
-        if len(data) <= state_file.MAX_BYTES:
+        if len(data) <= _BODY_BYTES:
             return data
         for terminal in document["terminals"].values():
             terminal["history"] = terminal["history"][-_HISTORY_SHRUNK:]
         data = state_file.encode(document)
-        excess = len(data) - state_file.MAX_BYTES
+        excess = len(data) - _BODY_BYTES
         droppable = sorted(_droppable(document), key=lambda item: item[0])
         while excess > 0 and droppable:
             size, what, drop = droppable.pop()
@@ -137,8 +145,8 @@ class Publisher:
             excess -= size
             if excess <= 0:
                 data = state_file.encode(document)
-                excess = len(data) - state_file.MAX_BYTES
-        if len(data) > state_file.MAX_BYTES:
+                excess = len(data) - _BODY_BYTES
+        if len(data) > _BODY_BYTES:
             del document["tasks"][state_file.MAX_TASKS :]
             data = state_file.encode(document)
         return data

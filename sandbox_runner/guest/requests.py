@@ -51,3 +51,10 @@ def number(frame: dict[str, Any], key: str, default: float) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e9:
         raise BadRequest(f"{key} must be a number from 0")
     return float(value)
+
+
+def count(frame: dict[str, Any], key: str) -> int:
+    value = frame.get(key)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 62:
+        raise BadRequest(f"{key} must be a whole number from 0")
+    return value

@@ -7,7 +7,6 @@ import time
 
 from . import state_file
 from .loop import Loop, Timer
-from .publisher import Publisher
 from .shell_state import Dump
 from .tasks import Task
 from .terminal import Terminal, is_terminal_name
@@ -48,41 +47,37 @@ class _Gathering:
             finish()
 
 
-def restore(
-    guest: Guest, loop: Loop, publisher: Publisher, folder: str, answer: Callable[[dict[str, Any]], None]
-) -> None:
+def restore(guest: Guest, loop: Loop, state: str | None, answer: Callable[[dict[str, Any]], None]) -> None:
     """Answers with the digest restored from (None: nothing) and notes, once the terminals are there."""
-    loaded = state_file.load(folder, is_terminal_name)
+    loaded = state_file.load(state, is_terminal_name)
     notes = loaded.notes
     guest.tasks.next_number = loaded.next_task
-    if loaded.digest is not None:
-        publisher.keep_previous(loaded.data)
 
     def finish() -> None:
         for terminal in guest.terminals.values():
             terminal.on_ready = None
             notes.extend(terminal.notes)
             terminal.notes = []
-        ended = [task.told() for task in guest.tasks.untold()]
-        answer({"digest": loaded.digest, "terminals": sorted(guest.terminals), "ended": ended, "notes": notes})
+        untold = [task.told() for task in guest.tasks.untold()]
+        answer({"digest": loaded.digest, "terminals": sorted(guest.terminals), "ended": untold, "notes": notes})
 
     gathering = _Gathering(loop, finish)
-    for name, state in loaded.terminals.items():
+    for name, record in loaded.terminals.items():
         terminal = guest.terminal(name)
-        terminal.history.extend(state.pop("history"))
-        not_kept = state.pop("not_kept")
+        terminal.history.extend(record.pop("history"))
+        not_kept = record.pop("not_kept")
         notes += [f"{what} was not kept in terminal {name}; set it again where it is needed" for what in not_kept]
-        terminal.state = state
+        terminal.state = record
         terminal.on_ready = _check(guest, terminal, gathering)
         try:
             terminal.start()
             gathering.expect(name)
         except OSError as error:
             notes.append(f"terminal {name} could not be started yet: {error.strerror}")
-    for record in loaded.ended:
-        guest.tasks.remember(_task_of(record), record["exit_code"])
-    for record in loaded.tasks:
-        _restore_task(guest, record, notes)
+    for ended in loaded.ended:
+        guest.tasks.remember(_task_of(ended), ended["exit_code"])
+    for running in loaded.tasks:
+        _restore_task(guest, running, notes)
     gathering.finish_if_complete()
 
 

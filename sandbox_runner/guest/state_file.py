@@ -1,26 +1,28 @@
 """``session_state.json``: read with suspicion, written atomically.
 
-A person can read it. Whatever is wrong with it is left out and said; it never makes a wake fail.
+A person can read it. Whether it is authentic is the host's to say, which hands it over; whatever is wrong with it even
+so is left out and said, and never makes a wake fail.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import stat
 
+from .seal import sha256
 from .shell_state import checked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-VERSION = 1
+VERSION = 2
+READS = (1, 2)
+"""Its own and that of the release before, which had no seal and kept no ends of tasks."""
 MAX_BYTES = 256 << 10
 MAX_TERMINALS = 16
 MAX_TASKS = 256
 CURRENT = "session_state.json"
-PREVIOUS = "session_state.previous.json"
 
 
 class Refused(ValueError):
@@ -28,15 +30,8 @@ class Refused(ValueError):
 
 
 def digest_of(data: bytes) -> str:
-    """Hex SHA-256, from the interpreter's own module: ``hashlib`` loads OpenSSL, which takes 3 ms of every wake."""
-    for name in ("_sha2", "_sha256"):
-        try:
-            return str(__import__(name).sha256(data).hexdigest())
-        except ImportError:
-            continue
-    import hashlib
-
-    return hashlib.sha256(data).hexdigest()
+    """Hex SHA-256."""
+    return str(sha256(data).hexdigest())
 
 
 def encode(state: dict[str, Any]) -> bytes:
@@ -44,22 +39,6 @@ def encode(state: dict[str, Any]) -> bytes:
         return (json.dumps(state, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
     except UnicodeEncodeError:  # bytes that are no UTF-8 travel as escaped surrogates
         return (json.dumps(state, indent=1, sort_keys=True) + "\n").encode()
-
-
-def _read_bytes(path: str) -> bytes:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise Refused("it is not a regular file")
-        data = b""
-        while len(data) <= MAX_BYTES:
-            piece = os.read(descriptor, MAX_BYTES + 1 - len(data))
-            if not piece:
-                return data
-            data += piece
-        raise Refused(f"it is larger than {MAX_BYTES} bytes")
-    finally:
-        os.close(descriptor)
 
 
 def _parse(data: bytes) -> dict[str, Any]:
@@ -70,8 +49,8 @@ def _parse(data: bytes) -> dict[str, Any]:
     if not isinstance(state, dict):
         raise Refused("it is not a JSON object")
     version = state.get("version")
-    if version != VERSION or isinstance(version, bool):
-        raise Refused(f"its version is {str(version)[:20]!r}, this guest reads {VERSION}")
+    if version not in READS or isinstance(version, bool):
+        raise Refused(f"its version is {str(version)[:20]!r}, this guest reads {READS[0]} and {READS[1]}")
     return state
 
 
@@ -80,7 +59,6 @@ class Loaded:
 
     def __init__(self) -> None:
         self.digest: str | None = None
-        self.data = b""
         self.terminals: dict[str, dict[str, Any]] = {}
         self.tasks: list[dict[str, Any]] = []
         self.ended: list[dict[str, Any]] = []
@@ -89,27 +67,19 @@ class Loaded:
         self.notes: list[str] = []
 
 
-def load(folder: str, valid_terminal_name: Any) -> Loaded:
-    """The current state, else the previous one, else nothing; always with notes that say which and why."""
+def load(text: str | None, valid_terminal_name: Any) -> Loaded:
+    """What is to be restored of a state; what could not be used is noted."""
     loaded = Loaded()
-    for name in (CURRENT, PREVIOUS):
-        try:
-            data = _read_bytes(os.path.join(folder, name))
-            state = _parse(data)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            loaded.notes.append(f"{name} was not used: {error.strerror}")
-            continue
-        except Refused as error:
-            loaded.notes.append(f"{name} was not used: {error}")
-            continue
-        if name == PREVIOUS:
-            loaded.notes.append("terminals were restored from the state of the wake before")
-        loaded.digest = digest_of(data)
-        loaded.data = data
-        _take(state, loaded, valid_terminal_name)
-        break
+    if text is None:
+        return loaded
+    data = text.encode("utf-8", "replace")
+    try:
+        state = _parse(data)
+    except Refused as error:
+        loaded.notes.append(f"{CURRENT} was not used: {error}")
+        return loaded
+    loaded.digest = digest_of(data)
+    _take(state, loaded, valid_terminal_name)
     return loaded
 
 
@@ -207,3 +177,12 @@ def write(folder: str, name: str, data: bytes) -> None:
         os.fsync(parent)
     finally:
         os.close(parent)
+
+
+def look(folder: str) -> tuple[int, ...]:
+    """What tells whether the file is still the one that was written; empty where it is gone."""
+    try:
+        found = os.lstat(os.path.join(folder, CURRENT))
+    except OSError:
+        return ()
+    return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_mode

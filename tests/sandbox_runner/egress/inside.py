@@ -33,8 +33,10 @@ class Inside:
 
 
 @contextlib.asynccontextmanager
-async def inside(made: Yard, backend: BubblewrapBackend, folder: Path, number: int = 1) -> AsyncIterator[Inside]:
-    """A sandbox of the yard's owner."""
+async def inside(
+    made: Yard, backend: BubblewrapBackend, folder: Path, number: int = 1, *, state: bytes | None = None
+) -> AsyncIterator[Inside]:
+    """A sandbox of the yard's owner, woken from a process state."""
     uid = own_uid(number)
     workspace, home = volume(folder, uid)
     name = f"egress-{os.getpid()}-{next(_numbers)}"
@@ -44,7 +46,7 @@ async def inside(made: Yard, backend: BubblewrapBackend, folder: Path, number: i
     sandbox = await backend.start(launch)
     try:
         guest = await GuestConnection.over(sandbox.socket)
-        await guest.restore()
+        await guest.restore(state)
         yield Inside(sandbox, guest, workspace)
         await guest.close()
     finally:

@@ -1,0 +1,154 @@
+"""The process state that a volume keeps, believed only where it is authentic and not an older one put back.
+
+Whoever can write to a volume can write ``session_state.json``: what runs inside, or a person on the host. So the guest
+seals each one with a key of its sandbox's life (``guest/seal.py``); the key they come from, the highest number that was
+committed and the digest of the file that goes with the last generation are in the database. What is not believed is
+told, and the last good one is taken from the generations.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from dataclasses import dataclass
+
+from sandbox_runner import texts
+from sandbox_runner.guest import seal
+from workspace_store.beneath import UnsafePath
+from workspace_store.packs import VolumeError
+from workspace_store.tenancy import Tenant
+from workspace_store.volumes import Volume
+
+STATE_FILE = "home/.nightporter/session_state.json"
+STATE_FILE_BYTES = 256 << 10
+LIFE = 1 << 20
+"""How far apart the numbers of two lives begin: one that was lost with what it wrote has used fewer."""
+_GENERATIONS = 20
+
+
+class Refused(Exception):
+    """The state is not to be believed; the text says why."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a sandbox is to start from. ``number``: what its own states are numbered after."""
+
+    data: bytes | None
+    number: int
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The state in a generation. ``digest``: of the terminals in it.
+
+    ``number`` and ``pin`` (SHA-256 of the file) are for the database, where the state is authentic.
+    """
+
+    digest: str | None
+    number: int = 0
+    pin: str | None = None
+
+
+def life_key(held: Tenant, life: str) -> str:
+    """The key that the sandbox of that life seals with."""
+    return hmac.new(bytes.fromhex(held.state_key or ""), life.encode(), "sha256").hexdigest()
+
+
+def number_of(data: bytes, held: Tenant) -> int:
+    """The number of an authentic state; one without a seal is of the release before. Raises Refused."""
+    if hashlib.sha256(data).hexdigest() == held.state_pin:
+        return 0
+    try:
+        found = seal.read(data)
+    except seal.Unsealed:
+        if _of_release_before(data) and held.generation and not held.state_high and held.state_pin is None:
+            return 0
+        raise Refused(texts.state_damaged(_is_json(data))) from None
+    if not found.fits(life_key(held, found.life)):
+        raise Refused(texts.state_damaged(_is_json(data)))
+    return found.number
+
+
+def find(volume: Volume, held: Tenant) -> Found:
+    """The state to wake with, and what a person should know of it."""
+    try:
+        data = volume.read_file(STATE_FILE, max_bytes=STATE_FILE_BYTES)
+        number = number_of(data, held)
+        if 0 < number <= held.state_high:
+            raise Refused(texts.STATE_IS_OLDER)
+        return Found(data, max(number, held.state_high) + LIFE)
+    except FileNotFoundError:
+        if not held.state_high and held.state_pin is None:
+            return Found(None, LIFE)
+        why = texts.STATE_IS_GONE
+    except Refused as refusal:
+        why = str(refusal)
+    except (UnsafePath, VolumeError, OSError) as error:
+        why = texts.state_unreadable(str(error))
+    return _last_good(volume, held, why)
+
+
+def _last_good(volume: Volume, held: Tenant, why: str) -> Found:
+    number = held.state_high + LIFE
+    kept = sorted((each for each in volume.numbers() if each <= held.generation), reverse=True)
+    for generation in kept[:_GENERATIONS]:
+        try:
+            data = volume.read_file(STATE_FILE, generation, max_bytes=STATE_FILE_BYTES)
+            number_of(data, held)
+        except (Refused, UnsafePath, VolumeError, OSError):
+            continue
+        return Found(data, number, (texts.state_refused(why, generation),))
+    return Found(None, number, (texts.state_refused(why, None),))
+
+
+def see(volume: Volume, held: Tenant, generation: int, *, wanted: bool = False) -> Seen:
+    """What a generation holds. ``wanted``: it was put there on purpose, whoever sealed it."""
+    try:
+        data = volume.read_file(STATE_FILE, generation, max_bytes=STATE_FILE_BYTES)
+    except (UnsafePath, VolumeError, OSError):
+        return Seen(None)
+    digest, pin = _terminals(data), hashlib.sha256(data).hexdigest()
+    try:
+        number = number_of(data, held)
+        stale = 0 < number <= held.state_high and pin != held.state_pin
+    except Refused:
+        number, stale = 0, True
+    return Seen(digest, number, pin) if wanted or not stale else Seen(digest)
+
+
+def digest(volume: Volume) -> str | None:
+    """Digest of the terminals' records in the published process state; None: there is none that can be read.
+
+    Of the terminals only, hex SHA-256 of their canonical JSON: they change with commands and with nothing else, while
+    background tasks come and go by themselves. Read from the live directory, since what a guest says is not proof.
+    """
+    try:
+        return _terminals(volume.read_file(STATE_FILE, max_bytes=STATE_FILE_BYTES))
+    except (OSError, UnsafePath, VolumeError):
+        return None
+
+
+def _terminals(data: bytes) -> str | None:
+    try:
+        terminals = json.dumps(json.loads(data)["terminals"], sort_keys=True, separators=(",", ":"))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return hashlib.sha256(terminals.encode()).hexdigest()
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        return isinstance(json.loads(data), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _of_release_before(data: bytes) -> bool:
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and found.get("version") == 1
