@@ -178,7 +178,7 @@ def record_turn(
 
 def newest_turns(connection: Connection, owner: UUID, limit: int, *, folded: bool | None = None) -> list[TurnRecord]:
     """The newest ``limit`` turn records in order; only (un)folded ones where ``folded`` says so."""
-    rows = list(connection.execute(_NEWEST_BY_FOLDED[folded], {"of": owner, "most": limit}))[::-1]
+    rows = connection.execute(_NEWEST_BY_FOLDED[folded], {"of": owner, "most": limit}).all()[::-1]
     return [TurnRecord(r.seq, r.turn, read_messages(r.messages), r.tokens, r.folded, r.at) for r in rows]
 
 
@@ -201,7 +201,7 @@ def count_turns(connection: Connection, owner: UUID) -> int:
 
 def newest_folds(connection: Connection, owner: UUID, before: int, limit: int) -> list[tuple[int, str]]:
     """(seq, extract) of the newest ``limit`` folded turns before journal seq ``before``, in order."""
-    rows = connection.execute(_NEWEST_FOLDS, {"of": owner, "before": before, "most": limit})
+    rows = connection.execute(_NEWEST_FOLDS, {"of": owner, "before": before, "most": limit}).all()
     return [(row.seq, row.folded) for row in rows][::-1]
 
 

@@ -31,6 +31,6 @@ _UNFOLDED = (
 
 def unfolded(connection: Connection, owner: UUID, limit: int) -> tuple[list[TurnRecord], bool]:
     """The newest ``limit`` turns that are not folded, in order; and whether something may stand."""
-    rows = list(connection.execute(_UNFOLDED, {"of": owner, "most": limit}))[::-1]
+    rows = connection.execute(_UNFOLDED, {"of": owner, "most": limit}).all()[::-1]
     records = [TurnRecord(r.seq, r.turn, json.loads(r.messages), r.tokens, r.folded, r.at) for r in rows]
     return records, not rows or bool(rows[0].stands)
