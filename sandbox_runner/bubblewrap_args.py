@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sandbox_runner import apt_sources
 from sandbox_runner.host_python import BIN, GUEST_NAME, INSIDE, HostPython
 
 GUEST_FD, ARGS_FD, INFO_FD, SECCOMP_FD, FIRST_DATA_FD = 3, 4, 5, 6, 7
@@ -26,7 +27,7 @@ SYSTEM_BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
 
 PATH = f"{HOME}/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:{BIN}"
 
-_FILES = {
+FILES = {
     "/etc/passwd": "root:x:0:0:root:/root:/usr/sbin/nologin\n"
     f"porter:x:{UID}:{UID}:Nightporter:{HOME}:/bin/bash\n"
     "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
@@ -37,10 +38,18 @@ _FILES = {
     "/etc/hostname": "nightporter\n",
 }
 
+# Our own programs: for a person the same as any other on PATH.
+PROGRAMS = {
+    f"{BIN}/porter-apt": f'#!/bin/sh\nexec {BIN}/python3 -I -S -B {GUEST}/packages apt "$@"\n',
+    **{f"{BIN}/{name}": '#!/bin/sh\nexec python3 -m pip "$@"\n' for name in ("pip", "pip3")},
+}
+
 # Public parts of /etc that programs need. Never a folder that may hold a key or a password: of /etc/ssl and /etc/pki
 # only the certificates (an ordinary caller may be in the group that reads /etc/ssl/private).
 _ETC = (
     "alternatives",
+    "apt/keyrings",
+    "apt/trusted.gpg.d",
     "ld.so.cache",
     "ld.so.conf",
     "ld.so.conf.d",
@@ -58,6 +67,7 @@ _ETC = (
     "debian_version",
     "bash.bashrc",
     "inputrc",
+    "manpath.config",
     "mime.types",
     "protocols",
     "services",
@@ -76,6 +86,8 @@ class HostSystem:
     etc: tuple[str, ...]
     has_bundle: bool = False
     """``SYSTEM_BUNDLE`` is a file of its own, so that another can lie over it."""
+    apt: tuple[tuple[str, str], ...] = ()
+    """(path, text) of files that say where this system's packages come from."""
 
     @classmethod
     def read(cls, root: Path = Path("/")) -> HostSystem:
@@ -93,9 +105,12 @@ class HostSystem:
                 links.append((target, f"/etc/{name}"))
             elif path.exists():
                 etc.append(f"/etc/{name}")
+        if (root / apt_sources.INSTALLED).is_file():
+            etc.append(f"/{apt_sources.INSTALLED}")
         bundle = root / SYSTEM_BUNDLE.removeprefix("/")
         has_bundle = "/etc/ssl/certs" in etc and not bundle.parent.is_symlink() and bundle.is_file()
-        return cls(tuple(links), tuple(folders), tuple(etc), has_bundle and not bundle.is_symlink())
+        apt = tuple(apt_sources.read(root).items())
+        return cls(tuple(links), tuple(folders), tuple(etc), has_bundle and not bundle.is_symlink(), apt)
 
 
 @dataclass(frozen=True)
@@ -130,7 +145,7 @@ class Options:
 
 
 def build(sandbox: Sandbox) -> Options:
-    files = list(_FILES.items())
+    files = [*FILES.items(), *sandbox.system.apt, *PROGRAMS.items()]
     args = [
         *_isolation(),
         *_system(sandbox.system),
@@ -197,7 +212,7 @@ def _may_be_named_inside(prefix: Path) -> bool:
 def _files(files: list[tuple[str, str]]) -> list[str]:
     args = []
     for index, (path, _) in enumerate(files):
-        args += ["--perms", "0644", "--file", str(FIRST_DATA_FD + index), path]
+        args += ["--perms", "0755" if path in PROGRAMS else "0644", "--file", str(FIRST_DATA_FD + index), path]
     return args
 
 

@@ -54,8 +54,8 @@ class Layout:
             for name in sorted({part for path in self._folders() for part in _with_parents(path)}):
                 folder = _entry(name, tarfile.DIRTYPE, 0o1777 if name == "tmp" else 0o755)
                 tar.addfile(folder)
-            for path, text in inside._FILES.items():
-                entry = _entry(path, tarfile.REGTYPE, 0o644)
+            for path, text in (*inside.FILES.items(), *self.system.apt, *inside.PROGRAMS.items()):
+                entry = _entry(path, tarfile.REGTYPE, 0o755 if path in inside.PROGRAMS else 0o644)
                 entry.size = len(text.encode())
                 tar.addfile(entry, io.BytesIO(text.encode()))
             for bind in self._etc_files():
@@ -100,14 +100,19 @@ class Layout:
     def _folders(self) -> list[str]:
         folders = [*MOUNT_POINTS, *(path.strip("/") for path in self.system.folders)]
         folders += [path.strip("/") for path in self.system.etc if Path(path).is_dir()]
+        files = [path for path, _ in self.system.apt] + self._system_files()
+        folders += [str(Path(path).parent).strip("/") for path in files]
         if self.python.prefix is not None:
             for part in self.python.parts:
                 folders.append(f"{INSIDE}/{part}".strip("/") if (self.python.prefix / part).is_dir() else "")
                 folders.append(str(Path(f"{INSIDE}/{part}").parent).strip("/"))
         return [folder for folder in folders if folder]
 
+    def _system_files(self) -> list[str]:
+        return [path for path in self.system.etc if not Path(path).is_dir()]
+
     def _etc_files(self) -> list[str]:
-        files = [path for path in self.system.etc if not Path(path).is_dir()]
+        files = self._system_files()
         if self.python.prefix is not None:
             parts = [part for part in self.python.parts if not (self.python.prefix / part).is_dir()]
             files += [f"{INSIDE}/{part}" for part in parts]

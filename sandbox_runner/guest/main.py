@@ -11,6 +11,7 @@ import signal
 from . import relay
 from .agent import Guest
 from .loop import Loop
+from .packages import places
 from .processes import kill_everything
 from .spawn import prepare_oom_adjustment
 
@@ -80,6 +81,8 @@ def main(arguments: list[str]) -> int:
     # Before anything else could take its port.
     base = {**_BASE_DEFAULTS, **(relay.environment() if relay.start(loop) else {}), **os.environ}
     home = base.setdefault("HOME", "/")
+    packages = places.environment(home, base["PATH"])
+    base = {**packages, **base, "PATH": packages["PATH"]}
     workspace = options.get("--workspace") or ("/workspace" if os.path.isdir("/workspace") else home)
     soft = resource.getrlimit(resource.RLIMIT_NPROC)[0]
     limit = int(options.get("--processes", "0")) or (soft if 0 < soft < 100_000 else 0)

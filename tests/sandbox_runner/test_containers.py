@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent.sandbox import SandboxLimits
-from sandbox_runner import choosing, gvisor
+from sandbox_runner import bubblewrap_args, choosing, gvisor
 from sandbox_runner.backend import Launch
 from sandbox_runner.bubblewrap_args import HostSystem
 from sandbox_runner.container_layout import Layout
@@ -76,13 +76,14 @@ def test_a_path_that_would_be_read_as_an_option_is_refused(path: str) -> None:
         ContainerEngine("docker", ("docker",)).run(LAYOUT, launch, container="c", label="l", uid=1)
 
 
-def test_the_image_holds_no_program_and_is_the_same_each_time() -> None:
+def test_the_image_holds_no_program_but_our_own_and_is_the_same_each_time() -> None:
     assert LAYOUT.image() == LAYOUT.image()
     with tarfile.open(fileobj=io.BytesIO(LAYOUT.image())) as tar:
         members = {member.name: member for member in tar.getmembers()}
     assert members["bin"].linkname == "usr/bin"
     assert members["workspace"].isdir()
-    assert not [name for name, member in members.items() if member.isfile() and member.mode & 0o111]
+    programs = {f"/{name}" for name, member in members.items() if member.isfile() and member.mode & 0o111}
+    assert programs == set(bubblewrap_args.PROGRAMS)
 
 
 def test_gvisors_bundle() -> None:
