@@ -5,9 +5,9 @@ Reads the newest turn records and notes by index with a limit; nothing here scan
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from sqlalchemy import Connection
@@ -26,45 +26,61 @@ from agent.trajectory import (
     fold,
     within,
 )
-from workspace_store import checkpoints, memory, waking
+from workspace_store import checkpoints, context_heads, memory, waking
 from workspace_store.checkpoints import TurnRecord
-from workspace_store.database import now_us
+from workspace_store.database import to_json
 
 FOLD_BATCH = 4
 NOTES = 20
-NEW_NOTES = 44
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What a wake reads. ``new_notes`` were written since the oldest turn that is still told word for word."""
+    """What a wake reads: the last turns word for word, and before them the head, which stays until a folding."""
 
-    recent: list[list[Said]]
-    folded: list[str]
-    notes: list[str]
-    new_notes: list[str]
+    recent: list[list[Said]] = field(default_factory=list)
+    folded: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    frozen: list[str] = field(default_factory=list)
+    """What stood when the head was put together; what has changed of it since is told with the messages."""
     standing: Standing = NOTHING
+    """What stands now."""
 
 
 def load(connection: Connection, owner: UUID, window: int) -> Seen:
-    """The last turns word for word, the newest records before them, the newest notes, as fits ``window`` tokens.
+    """The last turns word for word and the head before them, as fits ``window`` tokens. Within a write.
 
-    What comes first changes only with a folding, so that a provider's cache holds from turn to turn: turns that no
-    longer fit go in batches, and notes stay where they were read first.
+    The head is frozen where it was put together, so that what an engine reads of one turn is the beginning of what it
+    reads of the next: it is made anew only when turns are folded into it, because they are old or no longer fit.
     """
     records, stands = waking.unfolded(connection, owner, VERBATIM_TURNS + FOLD_BATCH)
+    now = standing.read(connection, owner, window) if stands else NOTHING
+    head = context_heads.find(connection, owner)
+    upto = head.upto if head else -1
+    told = [record for record in records if record.seq > upto]
+    most = window * VERBATIM_SHARE // 100
+    if head is None or sum(record.tokens for record in told) > most:
+        return _with_new_head(connection, owner, records, now, window)
+    body = json.loads(head.body)
+    return Seen([_said(record) for record in told], body["folded"], body["notes"], body["standing"], now)
+
+
+def _with_new_head(connection: Connection, owner: UUID, records: list[TurnRecord], now: Standing, window: int) -> Seen:
+    """Put a head together of what stands, the newest notes and the records of all but the last turns, and freeze it."""
     spilling = _too_many(records, window * VERBATIM_SHARE // 100)
-    first = records[0].seq if records else 0
-    since = records[spilling].at if spilling < len(records) else now_us()
-    told = [[Said.from_json(item) for item in record.messages] for record in records]
-    before = first or (1 << 62)
-    folds = [text for _, text in checkpoints.newest_folds(connection, owner, before, FOLDED_RECORDS)]
-    folds += [fold(turn) for turn in told[:spilling]]
-    found = memory.notes(connection, owner, NOTES + NEW_NOTES)[::-1]
-    old = [note.body for note in found if note.at < since][-NOTES:]
-    new = [note.body for note in found if note.at >= since]
-    kept = within(folds, window * FOLDED_SHARE // 100)
-    return Seen(told[spilling:], kept, old, new, standing.read(connection, owner, window) if stands else NOTHING)
+    before = records[0].seq if records else (1 << 62)
+    older = checkpoints.newest_folds(connection, owner, before, FOLDED_RECORDS)
+    older += [(record.seq, fold(_said(record))) for record in records[:spilling]]
+    folded = within([text for _, text in older], window * FOLDED_SHARE // 100)
+    notes = [note.body for note in memory.notes(connection, owner, NOTES)][::-1]
+    upto = older[-1][0] if older else 0
+    frozen = now.lines()
+    context_heads.keep(connection, owner, upto, to_json({"standing": frozen, "notes": notes, "folded": folded}))
+    return Seen([_said(record) for record in records[spilling:]], folded, notes, frozen, now)
+
+
+def _said(record: TurnRecord) -> list[Said]:
+    return [Said.from_json(item) for item in record.messages]
 
 
 def _too_many(records: Sequence[TurnRecord], budget: int) -> int:
@@ -78,18 +94,16 @@ def _too_many(records: Sequence[TurnRecord], budget: int) -> int:
     return gone
 
 
-def build(seen: Seen, turn: Sequence[Said], briefing: Sequence[str], tools: Tools = NO_TOOLS) -> Context:
-    """A context in the cache-friendly order; what changes every time comes last."""
-    now = datetime.fromtimestamp(now_us() / 1e6, UTC)
+def build(seen: Seen, turn: Sequence[Said], tools: Tools = NO_TOOLS) -> Context:
+    """A context in the cache-friendly order. What changes from turn to turn rides with the turn's own message."""
+    in_room = any(said.speaker for one in (*seen.recent, turn) for said in one)
     return Context(
-        policy=f"{texts.POLICY}\n\n{texts.ROOM}" if any(said.speaker for said in turn) else texts.POLICY,
-        standing=seen.standing.lines(),
+        policy=f"{texts.POLICY}\n\n{texts.ROOM}" if in_room else texts.POLICY,
         notes=list(seen.notes),
         folded=list(seen.folded),
         recent=list(seen.recent),
         turn=list(turn),
-        status=f"It is {now:%Y-%m-%d %H:%M} UTC.",
-        briefing=[*briefing, *map(texts.new_note, seen.new_notes)],
+        standing=list(seen.frozen),
         tools=tools,
     )
 
@@ -122,4 +136,6 @@ def _fold(connection: Connection, owner: UUID, verbatim: int) -> list[tuple[int,
         text = fold(turn)
         checkpoints.fold(connection, owner, record.seq, text)
         folded.append((record.seq, text))
+    if folded:
+        context_heads.drop(connection, owner)
     return folded

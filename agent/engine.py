@@ -128,6 +128,8 @@ class Engine(Protocol):
     """In tokens."""
     takes_messages: bool
     """Whether messages that arrive in mid-turn may be handed to the running turn."""
+    looks_back: bool
+    """Whether it reads more than the turn in hand: earlier turns, memory, how things stand."""
 
     async def prepare(self) -> None:
         """Load what is slow to load; called once the service is ready."""

@@ -28,6 +28,7 @@ class ModelEngine:
 
     name = "model"
     takes_messages = True
+    looks_back = True
 
     def __init__(
         self,

@@ -44,6 +44,7 @@ class Operator:
     name = "operator"
     context_window = 16_384
     takes_messages = False
+    looks_back = False
     # Each command is a thing of its own: its answer should not wait for the next one's.
 
     async def prepare(self) -> None:

@@ -148,7 +148,3 @@ def sending(name: str, count: int) -> str:
 
 def not_sent(path: str, reason: str) -> str:
     return f"I did not send {code(path)}: {reason}."
-
-
-def new_note(body: str) -> str:
-    return f"Noted since: {body}"

@@ -1,6 +1,7 @@
 """The trajectory: what a turn's engine is given, and how old turns fold into it.
 
-The order is cache-friendly: role, memory, folded history, the last turns word for word, this turn, the status bar.
+The order is cache-friendly: role, then the head (commitments, notes, folded history), the last turns word for word,
+this turn. What is picked for a message and the status bar ride with that message (its preface), frozen with it.
 Folding is extractive and needs no model: each turn folds once, by itself, into a record that keeps every identifier,
 file name and outcome it can afford; the turn's own words stay retrievable from its record.
 """
@@ -49,8 +50,8 @@ WORDS_LOOKED_AT = 4000
 class Said:
     """One thing said or done in a turn. ``message``: hex UUID of the inbox message it is or answers.
 
-    ``data`` of a person's words: ``context`` (quoted or forwarded words) and ``files`` (``name``, ``content_type``,
-    ``size``, ``path`` in the sandbox, ``problem`` where there is none).
+    ``data`` of a person's words: ``context`` (quoted or forwarded words), ``files`` (``name``, ``content_type``,
+    ``size``, ``path`` in the sandbox, ``problem`` where there is none) and ``preface`` (see ``agent.preface``).
     """
 
     role: Role
@@ -90,15 +91,15 @@ class Context:
     folded: list[str]
     recent: list[list[Said]]
     turn: list[Said]
-    status: str
-    briefing: list[str] = field(default_factory=list)
+    status: str = ""
+    """Said last, where the turn has no preface of its own."""
     tools: Tools = field(default_factory=dict)
     """What the engine may ask for."""
     standing: list[str] = field(default_factory=list)
     """Open tasks, promises and questions that wait: always word for word."""
 
     def tokens(self) -> int:
-        texts_before = [self.policy, self.status, *self.standing, *self.notes, *self.folded, *self.briefing]
+        texts_before = [self.policy, self.status, *self.standing, *self.notes, *self.folded]
         told = sum(tool.characters for tool in self.tools.values()) // CHARACTERS_PER_TOKEN
         return told + sum(map(count_tokens, texts_before)) + sum(map(count_turn, [*self.recent, self.turn]))
 
@@ -123,12 +124,17 @@ def preview(text: str, blob: str | None, limit: int = PREVIEW_CHARACTERS) -> str
 
 
 def shortened(said: Said) -> Said:
-    """What is kept of a thing said for later turns: long words by head and tail, those of its calls too."""
+    """What is kept of a thing said for later turns: long words by head and tail; a result was cut when it came."""
+    return said if said.role == "tool" else replace(said, text=preview(said.text, None))
+
+
+def with_short_calls(said: Said) -> Said:
+    """A step with the long words of its calls by head and tail, decided once: as its own turn goes on to see it."""
     calls = [
         call | {"arguments": {k: preview(v, None) if isinstance(v, str) else v for k, v in call["arguments"].items()}}
         for call in said.data.get("calls", ())
     ]
-    return replace(said, text=preview(said.text, None), data=said.data | ({"calls": calls} if calls else {}))
+    return replace(said, data=said.data | ({"calls": calls} if calls else {}))
 
 
 def fold(turn: Sequence[Said], limit: int = RECORD_CHARACTERS) -> str:

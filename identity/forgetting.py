@@ -21,7 +21,7 @@ from sqlmodel import Field, SQLModel
 import identity
 import workspace_store
 from identity import linking, pairing, users
-from workspace_store import attachments, changes, checkpoints, facts, inbox, journal, memory_index
+from workspace_store import attachments, changes, checkpoints, context_heads, facts, inbox, journal, memory_index
 from workspace_store.database import now_us, table, to_json
 from workspace_store.principal import principal as principals
 
@@ -184,3 +184,4 @@ def _erase_turns(connection: Connection, room: UUID, owners: Sequence[UUID]) -> 
             connection.execute(update(turns).where(*this).values(messages=to_json(messages), folded=folded))
             facts.write(connection, room, row.seq, ())
             memory_index.remove(connection, [room], str(row.turn))
+            context_heads.drop(connection, room)

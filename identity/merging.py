@@ -34,7 +34,7 @@ from sqlmodel import Field, SQLModel
 from identity import reach, users
 from identity.names import harmless
 from identity.users import User
-from workspace_store import approvals, checkpoints, commitments, inbox, journal, memory, principal, tasks
+from workspace_store import approvals, checkpoints, commitments, context_heads, inbox, journal, memory, principal, tasks
 from workspace_store.database import now_us, table
 from workspace_store.journal import Event
 from workspace_store.principal import principal as principals
@@ -218,6 +218,8 @@ def undo(connection: Connection, absorbed: UUID, actor: UUID | None) -> Merge | 
     if not _hold(connection, lost.merged_into, absorbed) or inbox.unfinished(connection, lost.merged_into):
         return None
     _set(connection, done, state="undone", undone_at=now_us())
+    # What was read there of the other's notes goes back with them.
+    context_heads.drop(connection, lost.merged_into)
     family = _family(connection, absorbed)
     _set_root(connection, [absorbed], None)
     _set_root(connection, [one for one in family if one != absorbed], absorbed)

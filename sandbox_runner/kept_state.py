@@ -131,6 +131,21 @@ def digest(volume: Volume) -> str | None:
         return None
 
 
+def shown(volume: Volume) -> tuple[str, tuple[str, ...]]:
+    """The main terminal's directory and the commands of background tasks, as published; empty where none can be read.
+
+    Written by a sandbox: words to be shown, nothing more.
+    """
+    try:
+        state = json.loads(volume.read_file(STATE_FILE, max_bytes=STATE_FILE_BYTES))
+        main = state["terminals"].get("main") or {}
+        tasks = [task for task in state.get("tasks", ()) if isinstance(task, dict)]
+        commands = (" ".join(" ".join(map(str, task.get("argv") or ())).split())[:200] for task in tasks[:20])
+        return str(main.get("cwd") or "")[:400], tuple(filter(None, commands))
+    except (OSError, UnsafePath, VolumeError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return "", ()
+
+
 def _terminals(data: bytes) -> str | None:
     try:
         terminals = json.dumps(json.loads(data)["terminals"], sort_keys=True, separators=(",", ":"))

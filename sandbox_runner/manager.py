@@ -111,7 +111,7 @@ class Manager(Keeper):
 
         def read() -> Look:
             with self.seating.volumes.open(owner) as volume:
-                return Look(volume.live_id(), kept_state.digest(volume))
+                return Look(volume.live_id(), kept_state.digest(volume), *kept_state.shown(volume))
 
         return await asyncio.to_thread(read)
 

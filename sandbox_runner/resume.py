@@ -33,6 +33,8 @@ class Recorded:
     rolled_back: set[str] = field(default_factory=set)
     received: dict[str, dict[str, Any]] = field(default_factory=dict)
     """What became of the files of messages, by the message's hex UUID."""
+    preface: dict[str, Any] | None = None
+    """What rode with the turn's message when the engine was first asked."""
     unreachable_until: int | None = None
     """Until when to ask an engine that could not be reached, microseconds since the epoch."""
 
@@ -58,6 +60,7 @@ def read(events: Sequence[journal.Recorded]) -> Recorded:
             continue
         if event.kind == "model.responded":
             found.steps[int(body["step"])] = Step.from_json(body)
+            found.preface = body.get("preface") or found.preface
         elif event.kind == "tool.requested":
             found.requested[str(body["call"])] = body
         elif event.kind == "tool.returned":

@@ -48,6 +48,10 @@ class Look:
 
     live_id: str | None
     state_digest: str | None
+    directory: str = ""
+    """Where the main terminal is."""
+    tasks: tuple[str, ...] = ()
+    """Commands of the background tasks that were running when it was published."""
 
 
 def socket_path(home: Path, host: str) -> Path:
@@ -262,7 +266,8 @@ class LentSandbox:
         return found
 
     async def look(self) -> Look:
-        return Look(**await self._ask("look"))
+        found = await self._ask("look")
+        return Look(**{**found, "tasks": tuple(found["tasks"])})
 
     async def changed_files(self) -> tuple[list[str], int]:
         """The first few files that differ from the last checkpoint, and how many there are."""

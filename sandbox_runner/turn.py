@@ -17,14 +17,17 @@ from uuid import UUID, uuid4
 import structlog
 from sqlalchemy import Connection
 
-from agent import context
+from agent import briefing, context
 from agent import texts as agent_texts
+from agent.briefing import Briefing
 from agent.engine import Engine, EngineError, EngineUnavailable, Step, ToolCall
+from agent.preface import Preface
+from agent.preface import given as given_preface
 from agent.sandbox import SandboxError, SandboxLost
 from agent.tool import Gate, Refuse, Tool, ToolResult
 from agent.toolbox import Toolbox
-from agent.trajectory import Said, fit, preview, shortened
-from sandbox_runner import assignments, budget, gating, receiving, replying, resume, texts
+from agent.trajectory import Said, fit, preview, shortened, with_short_calls
+from sandbox_runner import assignments, budget, gating, prefacing, receiving, replying, resume, texts
 from sandbox_runner.asking import Stopped, ask
 from sandbox_runner.assignments import Arrivals, Assignment
 from sandbox_runner.budget import OverBudget
@@ -126,20 +129,21 @@ class TurnRunner:
             return None
         body = {"message": row.id.hex, "resumed": row.turn is not None}
         journal.append(connection, lease.principal, [Event("turn.started", body)], under=lease, turn=turn)
-        seen = context.load(connection, lease.principal, self.engine.context_window)
+        seen, brief = self._look_back(connection, lease.principal)
         changed = changes.untold(connection, lease.principal)
         if row.turn is None:
             taken = assignments.take_at_start(connection, lease, row, turn, self.arrivals)
             rows = inbox.taken_by(connection, turn) if taken else [started]
-            return Begun(turn, [], rows, seen, changed)
+            return Begun(turn, [], rows, seen, brief, changed)
         rows = inbox.taken_by(connection, turn)
         stopped = principal.is_stopped(connection, lease.principal, rows[-1].seq)
-        return Begun(turn, journal.read(connection, lease.principal, turn=turn), rows, seen, changed, stopped)
+        events = journal.read(connection, lease.principal, turn=turn)
+        return Begun(turn, events, rows, seen, brief, changed, stopped)
 
     def _in_hand(self, lease: Lease, begun: Begun) -> Turn:
         progress = TurnProgress(lease.principal, begun.turn, begun.rows[0].id, self.publish)
         given = assignments.read(begun.rows, self.read_message)
-        turn = Turn(begun.turn, lease, given, resume.read(begun.events), begun.seen, progress)
+        turn = Turn(begun.turn, lease, given, resume.read(begun.events), begun.seen, progress, begun.briefing)
         turn.end("stop" if begun.stopped else "")
         turn.changed = changed = begun.changed
         turn.said = [said_by(assignment) for assignment in turn.assignments]
@@ -148,6 +152,13 @@ class TurnRunner:
             turn.said[0] = replace(turn.said[0], data={**turn.said[0].data, "context": about})
         return turn
 
+    def _look_back(self, connection: Connection, owner: UUID) -> tuple[context.Seen, Briefing | None]:
+        """What came before, for an engine that reads it."""
+        if not self.engine.looks_back:
+            return context.Seen(), None
+        brief = briefing.read(connection, owner)
+        return context.load(connection, owner, self.engine.context_window), brief
+
     # act
 
     async def _act(self, turn: Turn, sandbox: TurnSandbox) -> Mapping[str, str]:
@@ -155,6 +166,8 @@ class TurnRunner:
         if turn.recorded.touched:
             turn.pending += await resume.check_state(turn.recorded, sandbox)
         turn.offer = await self.toolbox.offer(sandbox)
+        if turn.briefing is not None:
+            await self._preface(turn, turn.briefing, sandbox)
         for number in range(MAX_STEPS):
             turn.end_if_stopped()
             await self._receive_files(turn, sandbox)
@@ -162,7 +175,7 @@ class TurnRunner:
             if step is None and number == 0:
                 step = await self._approved(turn)
             if step is None:
-                view = context.build(turn.seen, turn.said, [*sandbox.briefing, *turn.offer.notes], turn.offer.tools)
+                view = context.build(turn.seen, turn.said, turn.offer.tools)
                 fit(view, self.engine.context_window)
                 await self._within_budget(turn)
                 thinking = partial(self.engine.step, view, turn.progress)
@@ -170,7 +183,7 @@ class TurnRunner:
                 await self._record_step(turn, number, step)
             if not step.calls:
                 return step.replies
-            turn.said.append(step.said())
+            turn.said.append(with_short_calls(step.said()))
             for call in step.calls:
                 turn.end_if_stopped()
                 turn.said.append(await self._use_tool(turn, sandbox, call))
@@ -187,6 +200,14 @@ class TurnRunner:
         step = gating.step(found, row)
         await self._record_step(turn, 0, step)
         return step
+
+    async def _preface(self, turn: Turn, found: Briefing, sandbox: TurnSandbox) -> None:
+        """Let how things stand ride with the newest message: as it was recorded, or as it is."""
+        if turn.recorded.preface is not None:
+            turn.preface = Preface.from_json(turn.recorded.preface)
+        else:
+            turn.preface = await prefacing.preface(turn, found, sandbox, self.daily_budget_usd)
+        turn.said = given_preface(turn.said, turn.preface)
 
     async def _receive_files(self, turn: Turn, sandbox: TurnSandbox) -> None:
         """Put files that came with the messages in hand where the agent finds them, and describe them to it."""
@@ -246,7 +267,10 @@ class TurnRunner:
 
     async def _record_step(self, turn: Turn, number: int, step: Step) -> None:
         """Journal the engine's step: with the tool request that follows, or with the commit that follows at once."""
-        turn.pending.append(Event("model.responded", {"step": number, "engine": self.engine.name, **step.to_json()}))
+        body = {"step": number, "engine": self.engine.name, **step.to_json()}
+        if number == 0 and turn.preface:
+            body["preface"] = turn.preface.to_json()
+        turn.pending.append(Event("model.responded", body))
         turn.unpaid.append(step)
         if not step.calls and turn.touched:
             # A snapshot stands between this answer and the commit: it must not have to be asked for again.

@@ -11,7 +11,9 @@ from uuid import UUID
 from sqlalchemy import Connection
 
 from agent import context
+from agent.briefing import Briefing
 from agent.engine import Step, ToolCall
+from agent.preface import Preface
 from agent.tool import Here
 from agent.toolbox import Offer
 from agent.trajectory import Said
@@ -38,6 +40,8 @@ class Turn:
     recorded: resume.Recorded
     seen: context.Seen
     progress: TurnProgress
+    briefing: Briefing | None = None
+    """What there was to say when it began, for an engine that looks back."""
     said: list[Said] = field(default_factory=list)
     pending: list[Event] = field(default_factory=list)
     """Events that need no durability before the commit they go into."""
@@ -53,6 +57,8 @@ class Turn:
     """What people changed of what they said before, which this turn is the first to know."""
     offer: Offer = field(default_factory=Offer)
     """The tools it has."""
+    preface: Preface = field(default_factory=Preface)
+    """What rides with its message, once that is put together."""
     unpaid: list[Step] = field(default_factory=list)
     """Steps whose cost is written with the pending events."""
 
@@ -120,6 +126,7 @@ class Begun:
     events: list[journal.Recorded]
     rows: list[Row]
     seen: context.Seen
+    briefing: Briefing | None
     changed: list[changes.Untold]
     stopped: bool = False
 

@@ -8,7 +8,7 @@ from typing import Any
 import anthropic
 import openai
 from pydantic_ai.models import Model
-from pydantic_ai.models.anthropic import AnthropicModel
+from pydantic_ai.models.anthropic import AnthropicModel, AnthropicModelSettings
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
@@ -19,6 +19,13 @@ from agent.models.names import ModelName
 NO_KEY = "none"
 """Sent where no key is set: servers of one's own often want none, and the libraries refuse to start without any."""
 
+
+# Breakpoints of Anthropic's cache: after the tools, the role and the last message; the head has one of its own. Each
+# request is the beginning of the next, so that the last one's end is found again. Other providers need no telling.
+# https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching
+CACHED = AnthropicModelSettings(
+    anthropic_cache_tool_definitions=True, anthropic_cache_instructions=True, anthropic_cache_messages=True
+)
 
 CONNECT_SECONDS = 5.0
 """A server that does not even take the connection is away: the person is told so soon."""
@@ -43,7 +50,8 @@ def make(name: ModelName, timeout_seconds: float, breaker: Breaker) -> Candidate
     if name.provider == "anthropic":
         patience: Any = anthropic.Timeout(timeout_seconds, connect=CONNECT_SECONDS)
         claude = anthropic.AsyncAnthropic(api_key=key, base_url=base_url, max_retries=0, timeout=patience)
-        model: Model = AnthropicModel(name.model, provider=AnthropicProvider(anthropic_client=claude))
+        provider = AnthropicProvider(anthropic_client=claude)
+        model: Model = AnthropicModel(name.model, provider=provider, settings=CACHED)
     else:
         patience = openai.Timeout(timeout_seconds, connect=CONNECT_SECONDS)
         client = openai.AsyncOpenAI(api_key=key, base_url=base_url, max_retries=0, timeout=patience)

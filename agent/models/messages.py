@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from pydantic_ai.messages import (
+    CachePoint,
     ModelMessage,
     ModelRequest,
     ModelRequestPart,
@@ -27,6 +28,7 @@ from pydantic_ai.messages import (
 
 from agent.engine import ToolCall, calls_from_json
 from agent.models import texts
+from agent.preface import Preface
 from agent.trajectory import Context, Said
 
 CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -36,13 +38,11 @@ def of_context(context: Context, provider: str) -> list[ModelMessage]:
     """The request for a context. ``provider``: whose thoughts may be shown to it again."""
     builder = _Builder(provider)
     builder.system(context.policy)
-    past = texts.past(context.standing, context.notes, context.folded)
-    if past:
-        builder.user(past)
+    builder.head(texts.past(context.standing, context.notes, context.folded))
     for turn in context.recent:
         builder.turn(turn)
     builder.turn(context.turn, open_end=True)
-    builder.user(texts.status_bar(context.status, context.briefing))
+    builder.user(texts.status_bar([context.status] if context.status else []))
     return builder.messages
 
 
@@ -59,6 +59,20 @@ class _Builder:
         if text.strip():
             self._request([UserPromptPart(text)])
 
+    def head(self, text: str) -> None:
+        """What stays until a folding: a provider that is told so keeps it in its cache by itself."""
+        if text and self.provider == "anthropic":
+            self._request([UserPromptPart([text, CachePoint()])])
+        else:
+            self.user(text)
+
+    def said(self, said: Said) -> None:
+        """A message, and what was picked for it and how things stood, as it was when it came."""
+        self.user(texts.user_said(said))
+        preface = Preface.of(said)
+        if preface:
+            self.user(texts.preface(preface))
+
     def turn(self, turn: Sequence[Said], *, open_end: bool = False) -> None:
         """A turn's messages. ``open_end``: the model answers next."""
         for group in _groups(turn):
@@ -70,7 +84,7 @@ class _Builder:
                 # Nothing asked for it: told as what it is, a result without its question.
                 self.user(texts.orphaned_result(group.name, group.text))
             else:
-                self.user(texts.user_said(group))
+                self.said(group)
         if not open_end and self.messages and isinstance(self.messages[-1], ModelRequest):
             # A turn that ended without an answer: the next question must not read as part of this one.
             self._response([TextPart(texts.NO_ANSWER)])
@@ -100,7 +114,7 @@ class _Builder:
         self._response(parts)
         self._request(returns)
         for said in exchange.meanwhile:
-            self.user(texts.user_said(said))
+            self.said(said)
 
     def _unique(self, identifier: str) -> str:
         """The id itself where it can be used once more, else one made of its place: the same on every load."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from agent.preface import Preface
 from agent.trajectory import Said
 
 EARLIER = "(earlier)"
@@ -54,8 +55,16 @@ def past(standing: Sequence[str], notes: Sequence[str], folded: Sequence[str]) -
     return "\n\n".join(parts)
 
 
-def status_bar(status: str, briefing: Sequence[str]) -> str:
-    return "\n".join(["[status]", status, *briefing])
+def status_bar(lines: Sequence[str]) -> str:
+    return "\n".join(["[status]", *lines]) if lines else ""
+
+
+def preface(given: Preface) -> str:
+    """What was picked from memory for a message, and how things stood when it came."""
+    picked = "[memory]\n" + "\n".join(f"- {text}" for text in given.recalled) if given.recalled else ""
+    opened = "Stands now too:\n" + "\n".join(f"- {line}" for line in given.opened) if given.opened else ""
+    closed = "Stands no longer:\n" + "\n".join(f"- {line}" for line in given.closed) if given.closed else ""
+    return "\n\n".join(filter(None, (picked, opened, closed, status_bar(given.status))))
 
 
 def bad_arguments(fault: str) -> str:

@@ -11,12 +11,12 @@ from uuid import UUID, uuid4
 import pytest
 from sqlalchemy import Connection, event, text
 
-from agent import context
+from agent import briefing, context
 from agent.trajectory import VERBATIM_TURNS, Said, fold
 from identity import reach, rooms, users
 from identity.users import Claim
 from tests.workspace_store.people import lease, person, receive
-from workspace_store import checkpoints, inbox, journal, memory, outbox, principal, undelivered
+from workspace_store import checkpoints, context_heads, inbox, journal, memory, outbox, principal, undelivered
 from workspace_store import tenancy as tenancies
 from workspace_store.database import Database
 from workspace_store.journal import Event
@@ -91,7 +91,10 @@ def test_waking_reads_and_gives_the_same_after_3000_turns_as_after_50(sqlite: Da
 
     def wake(owner: UUID) -> Callable[[Connection], object]:
         return lambda connection: (
+            context_heads.drop(connection, owner),
             context.load(connection, owner, 16_384),
+            context.load(connection, owner, 16_384),
+            briefing.read(connection, owner),
             context.folding_due(connection, owner),
             checkpoints.latest(connection, owner),
             journal.read(connection, owner, newest=True, limit=20),
@@ -100,8 +103,8 @@ def test_waking_reads_and_gives_the_same_after_3000_turns_as_after_50(sqlite: Da
         )
 
     def size(owner: UUID) -> int:
-        seen = sqlite.read_now(lambda connection: context.load(connection, owner, 16_384))
-        return context.build(seen, [Said("user", "hello")], []).tokens()
+        seen = sqlite.write_now(lambda connection: context.load(connection, owner, 16_384))
+        return context.build(seen, [Said("user", "hello")]).tokens()
 
     # At 50 turns the budget of folded records is not used up; from there on nothing grows.
     few, some, many = (steps(sqlite, wake(owner)) for owner in (young, middle, old))
@@ -115,7 +118,7 @@ def test_waking_reads_and_gives_the_same_after_3000_turns_as_after_50(sqlite: Da
 def test_the_last_turns_come_word_for_word_and_those_before_as_records(sqlite: Database) -> None:
     owner = person(sqlite)
     sqlite.write_now(lambda connection: live_through(connection, owner, 30))
-    seen = sqlite.read_now(lambda connection: context.load(connection, owner, 16_384))
+    seen = sqlite.write_now(lambda connection: context.load(connection, owner, 16_384))
     words = [turn[0].text for turn in seen.recent]
     assert words[-VERBATIM_TURNS:] == [f"question {n} about /srv/file{n}.txt" for n in range(22, 30)]
     assert len(words) + len(seen.folded) == 30
@@ -143,7 +146,7 @@ def test_huge_turns_do_not_make_a_huge_context(sqlite: Database) -> None:
             )
 
     sqlite.write_now(transaction)
-    seen = sqlite.read_now(lambda connection: context.load(connection, owner, 16_384))
+    seen = sqlite.write_now(lambda connection: context.load(connection, owner, 16_384))
     assert len(seen.recent) == 1
     assert [f"/srv/{n}.log" in record for n, record in enumerate(seen.folded, 1)] == [True] * 10
 
@@ -166,6 +169,7 @@ HOT: dict[str, Callable[[Connection], object]] = {
     "turn, stop": lambda c: principal.stop_seq(c, OWNER),
     "turn, journal": lambda c: journal.read(c, OWNER, turn=TURN),
     "turn, context": lambda c: context.load(c, OWNER, 16_384),
+    "turn, briefing": lambda c: briefing.read(c, OWNER),
     "turn, folding": lambda c: context.folding_due(c, OWNER),
     "turn, checkpoint": lambda c: checkpoints.latest(c, OWNER),
     "turn, release": lambda c: principal.release(c, HELD),

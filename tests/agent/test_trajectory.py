@@ -139,6 +139,6 @@ def test_in_a_room_a_model_reads_who_speaks_and_nobody_can_forge_it() -> None:
 
 
 def test_only_a_room_is_told_what_a_room_is() -> None:
-    seen = context.Seen([], [], [], [])
-    assert texts.ROOM in context.build(seen, [Said("user", "hello", speaker=WHO)], []).policy
-    assert texts.ROOM not in context.build(seen, [Said("user", "hello")], []).policy
+    seen = context.Seen()
+    assert texts.ROOM in context.build(seen, [Said("user", "hello", speaker=WHO)]).policy
+    assert texts.ROOM not in context.build(seen, [Said("user", "hello")]).policy

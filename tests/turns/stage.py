@@ -50,6 +50,7 @@ class Scripted:
 
     script: Script
     takes_messages: bool = False
+    looks_back: bool = True
     name: str = "scripted"
     context_window: int = 16_384
     asked: int = 0

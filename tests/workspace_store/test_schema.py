@@ -24,7 +24,7 @@ MODELS = (
     "continuations", "changes",
     "approvals", "principal", "inbox", "journal", "checkpoints", "outbox", "memory", "effects", "egress_grants",
     "attachments", "readers", "mailboxes", "spending", "tasks", "commitments", "facts",
-    "memory_index", "imported",
+    "memory_index", "imported", "context_heads",
 )  # fmt: skip
 IDENTITY = ("users", "rooms", "pairing", "linking", "merging", "forgetting")
 

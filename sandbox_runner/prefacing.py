@@ -1,0 +1,48 @@
+"""Putting together what rides with a turn's message: how things stand, as the database and the volume have it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from agent import briefing as briefings
+from agent import briefing_texts as texts
+from agent.briefing import Briefing
+from agent.preface import Preface, changes_of_standing
+from agent.sandbox import SandboxError
+from sandbox_runner.host import TurnSandbox
+from sandbox_runner.sandboxes import Look
+from sandbox_runner.turn_in_hand import Turn
+
+log = structlog.get_logger()
+
+LOOK_SECONDS = 1.0
+"""A status bar is not worth a longer wait for a sandbox manager that is just being started again."""
+TASKS_NAMED = 5
+TASK_CHARACTERS = 80
+
+
+async def preface(turn: Turn, found: Briefing, sandbox: TurnSandbox, daily_budget_usd: float | None) -> Preface:
+    """What rides with the newest message of a turn; never waits long, never fails."""
+    look, row, seen = await _look(sandbox), turn.rows[-1], turn.seen
+    opened, closed = changes_of_standing(seen.frozen, seen.recent, seen.standing.lines())
+    lines = [briefings.clock(found.now), texts.channel(row.channel, bool(row.thread))]
+    if look is not None and look.directory:
+        lines.append(texts.directory(look.directory))
+    if look is not None and look.tasks:
+        named = [task[:TASK_CHARACTERS] for task in look.tasks[:TASKS_NAMED]]
+        lines.append(texts.tasks(named))
+    if daily_budget_usd is not None and found.spent is not None:
+        lines.append(texts.budget(found.spent.micro_usd, daily_budget_usd))
+    lines += [*found.lines(whole=found.rested), *turn.offer.notes]
+    return Preface(status=lines, opened=opened, closed=closed)
+
+
+async def _look(sandbox: TurnSandbox) -> Look | None:
+    try:
+        async with asyncio.timeout(LOOK_SECONDS):
+            return await sandbox.look()
+    except (SandboxError, TimeoutError) as error:
+        log.info("the status bar goes without the sandbox", reason=str(error))
+        return None
