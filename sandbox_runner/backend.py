@@ -124,6 +124,10 @@ class Backend(Protocol):
         """Run a real sandbox once. Never raises for a machine that cannot: that is its answer."""
         ...
 
+    async def warm(self, guest: Path) -> None:
+        """Do ahead what a start need not wait for. Never raises."""
+        ...
+
     async def start(self, launch: Launch) -> RunningSandbox:
         """Raises SandboxUnavailable with the reason; then nothing of the sandbox is left."""
         ...

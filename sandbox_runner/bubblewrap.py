@@ -9,17 +9,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import shutil
 import socket
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent.sandbox import SandboxUnavailable
 from sandbox_runner import bubblewrap_args as options
-from sandbox_runner import bubblewrap_binary, cgroups, diagnosis, probing, reaper, seccomp, uids
+from sandbox_runner import bubblewrap_binary, cgroups, diagnosis, guest_image, probing, reaper, seccomp, uids
 from sandbox_runner.backend import Launch, Probe, RunningSandbox
 from sandbox_runner.bubblewrap_binary import BubblewrapBinary
 from sandbox_runner.bubblewrap_sandbox import BubblewrapSandbox, Tail, until_ended
@@ -70,6 +71,11 @@ class BubblewrapBackend:
         self._spawner = SpawnerClient()
         self._host: _Host | None = None
         self._sandboxes: dict[str, BubblewrapSandbox] = {}
+        self._images: dict[Path, Path] = {}
+        self._building = asyncio.Lock()
+        self._spares = itertools.count(1)
+        self._spare: tuple[str, SandboxCgroup] | None = None
+        """A group with a child in it that waits to become a sandbox, by its name."""
 
     def reap(self) -> list[str]:
         """Kill and remove what an earlier manager of this run directory left; ids of those sandboxes. Blocking."""
@@ -98,12 +104,24 @@ class BubblewrapBackend:
         version = ".".join(map(str, host.binary.version))
         return Probe(True, f"bubblewrap {version} works here.", "", *probing.claims(self._cgroups, root))
 
+    async def warm(self, guest: Path) -> None:
+        with contextlib.suppress(SandboxUnavailable):
+            await self._image(guest)
+            await self._fork_ahead()
+
     async def start(self, launch: Launch) -> RunningSandbox:
-        return await self._start(launch)
+        sandbox = await self._start(launch)
+        with contextlib.suppress(SandboxUnavailable):
+            await self._fork_ahead()
+        return sandbox
 
     async def close(self) -> None:
         await asyncio.gather(*(sandbox.stop() for sandbox in list(self._sandboxes.values())))
         await self._spawner.close()
+        if self._spare is not None:
+            self._spare[1].kill()
+            self._spare[1].remove()
+            self._spare = None
         if self._cgroups is not None:
             self._cgroups.remove()
 
@@ -122,15 +140,16 @@ class BubblewrapBackend:
     async def _start(self, launch: Launch, code: str | None = None) -> BubblewrapSandbox:
         host = self._prepared()
         uid = uids.resolve(launch.host_uid)
+        image = launch.guest if code is not None else await self._image(launch.guest)
         for path in (launch.workspace, launch.home, *(path for path, _ in launch.merged)):
             _check_volume(path, os.geteuid() if uid is None else uid)
         if launch.sandbox_id in self._sandboxes:
             raise SandboxUnavailable(f"sandbox {launch.sandbox_id} is running already")
         async with contextlib.AsyncExitStack() as undo:
             planned = self._cgroups.named(launch.sandbox_id) if self._cgroups is not None else None
-            record = self._records.intend(launch.sandbox_id, planned)
+            record = self._records.intend(launch.sandbox_id, self._spare[1] if self._spare else planned)
             undo.callback(self._records.forget, launch.sandbox_id)
-            group = self._group(launch, undo)
+            group, spare = self._group(launch, undo)
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
             undo.callback(ours.close)
             ours.setblocking(False)
@@ -139,8 +158,9 @@ class BubblewrapBackend:
             undo.callback(info.close)
             with contextlib.ExitStack() as theirs_to_close:
                 theirs_to_close.callback(theirs.close)
-                request = self._request(launch, host, uid, code, group, (tail, theirs, info), theirs_to_close)
-                child = await self._spawner.spawn(request)
+                ends = (tail, theirs, info)
+                request = self._request(launch, image, host, uid, code, group, ends, theirs_to_close)
+                child = await self._spawner.spawn(replace(request, spare=spare))
             undo.callback(os.close, child.pidfd)
             undo.push_async_callback(_end, child)
             pid, pidfd = await self._first_process(child, info, tail)
@@ -154,21 +174,47 @@ class BubblewrapBackend:
             undo.pop_all()
         return sandbox
 
-    def _group(self, launch: Launch, undo: contextlib.AsyncExitStack) -> SandboxCgroup | None:
-        if self._cgroups is None:
-            return None
+    async def _image(self, guest: Path) -> Path:
+        """What to show of the guest, compiled once. Raises SandboxUnavailable."""
+        async with self._building:
+            if guest not in self._images:
+                python, folder = self._prepared().python.executable, self._run_dir / "guest"
+                try:
+                    self._images[guest] = await asyncio.to_thread(guest_image.build, guest, folder, python)
+                except OSError as error:
+                    raise SandboxUnavailable(str(error)) from error
+            return self._images[guest]
+
+    async def _fork_ahead(self) -> None:
+        """Have a child join a group before it is needed: that may take longer than all else of a start."""
+        if self._cgroups is None or self._spare is not None:
+            return
+        name = f"{reaper.SPARE}{next(self._spares)}"
         try:
-            group = self._cgroups.create(launch.sandbox_id)
+            group = self._cgroups.create(name)
+        except OSError as error:
+            raise SandboxUnavailable(f"cannot make a control group: {error}") from error
+        self._spare = name, group
+        await self._spawner.fork_ahead(name, group.procs)
+
+    def _group(self, launch: Launch, undo: contextlib.AsyncExitStack) -> tuple[SandboxCgroup | None, str]:
+        """The group for a sandbox, and the name of the child that waits in it."""
+        if self._cgroups is None:
+            return None, ""
+        try:
+            name, group = self._spare or ("", self._cgroups.create(launch.sandbox_id))
+            self._spare = None
             undo.callback(group.remove)
             undo.callback(group.kill)
             group.apply(launch.limits)
         except OSError as error:
             raise SandboxUnavailable(f"cannot set the limits of a control group: {error}") from error
-        return group
+        return group, name
 
     def _request(
         self,
         launch: Launch,
+        image: Path,
         host: _Host,
         uid: int | None,
         code: str | None,
@@ -176,7 +222,7 @@ class BubblewrapBackend:
         ends: tuple[Tail, socket.socket, Tail],
         to_close: contextlib.ExitStack,
     ) -> SpawnRequest:
-        places = _Places(launch, host, staged=uid is not None)
+        places = _Places(launch, image, host, staged=uid is not None)
         built = options.build(
             options.Sandbox(
                 workspace=places.workspace,
@@ -191,6 +237,7 @@ class BubblewrapBackend:
                 environment=launch.limits.environment,
                 egress_socket=places.egress,
                 trust_bundle=places.trust,
+                program=guest_image.program(image),
                 code=code,
             )
         )
@@ -237,7 +284,7 @@ class BubblewrapBackend:
 class _Places:
     """Where bubblewrap finds things: on the host, or on the stage of a private mount namespace."""
 
-    def __init__(self, launch: Launch, host: _Host, *, staged: bool) -> None:
+    def __init__(self, launch: Launch, guest: Path, host: _Host, *, staged: bool) -> None:
         self._staged = staged
         self.stage: list[tuple[str, str]] = []
         self.workspace = self._place(launch.workspace, "workspace")
@@ -245,7 +292,7 @@ class _Places:
         self.merged = tuple(
             (self._place(path, f"merged-{number}"), folder) for number, (path, folder) in enumerate(launch.merged)
         )
-        self.guest = self._place(launch.guest, "guest")
+        self.guest = self._place(guest, "guest")
         self.python = self._place(host.python.prefix, "python") if host.python.prefix else ""
         self.egress = self._place(launch.egress_socket, "egress.sock") if launch.egress_socket else None
         self.trust = self._place(launch.trust_bundle, "ca-bundle.crt") if launch.trust_bundle else None

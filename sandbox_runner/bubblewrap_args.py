@@ -131,6 +131,8 @@ class Sandbox:
     trust_bundle: str | None = None
     merged: tuple[tuple[str, str], ...] = ()
     """(path, folder) of workspaces seen under ``/workspace/merged``."""
+    program: str = "__main__.py"
+    """What to run of the guest's folder."""
     code: str | None = None
     """Python to run in place of the guest agent (the probe's)."""
 
@@ -160,11 +162,12 @@ def build(sandbox: Sandbox) -> Options:
         "--remount-ro",
         "/",
     ]
-    python = [GUEST_NAME, "-I", "-S", "-B"]
+    # By its path, never by a name: PATH begins in the volume, where anybody may have put a program of that name.
+    python = [f"{BIN}/{GUEST_NAME}", "-I", "-S", "-B"]
     command = (
         [*python, "-c", sandbox.code, str(GUEST_FD)]
         if sandbox.code is not None
-        else [*python, GUEST, "--fd", str(GUEST_FD), "--processes", str(sandbox.processes)]
+        else [*python, f"{GUEST}/{sandbox.program}", "--fd", str(GUEST_FD), "--processes", str(sandbox.processes)]
     )
     return Options(tuple(args), tuple(command), tuple(text.encode() for _, text in files))
 

@@ -217,6 +217,9 @@ class ContainerBackend:
         finally:
             await sandbox.stop()
 
+    async def warm(self, guest: Path) -> None:
+        """There is nothing that could be done ahead."""
+
     async def start(self, launch: Launch) -> RunningSandbox:
         return await self._start(launch)
 

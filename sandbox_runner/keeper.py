@@ -51,6 +51,7 @@ class Keeper(Waker):
         watching = asyncio.create_task(self.disk.run())
         sleeping: dict[UUID, asyncio.Task[None]] = {}
         try:
+            await self.backend.warm(self.guest)
             while True:
                 await asyncio.sleep(IDLE_POLL_SECONDS)
                 await self._release_safely()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from agent.sandbox import SandboxUnavailable
 from sandbox_runner.backend import Launch, Probe, RunningSandbox
 
@@ -19,6 +21,9 @@ class NoBackend:
 
     async def probe(self) -> Probe:
         return Probe(False, self._reason)
+
+    async def warm(self, guest: Path) -> None:
+        """There is nothing that could be done ahead."""
 
     async def start(self, launch: Launch) -> RunningSandbox:
         raise SandboxUnavailable(self._reason)

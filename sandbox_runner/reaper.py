@@ -18,6 +18,9 @@ from pathlib import Path
 
 from sandbox_runner.cgroups import CgroupParents, SandboxCgroup
 
+SPARE = "spare-"
+"""How the names of groups begin in which no sandbox has run yet."""
+
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -118,7 +121,7 @@ def reap(records: Records, cgroups: CgroupParents | None, timeout: float = 5.0) 
             _empty(name, cgroups.named(name), timeout)
     for sandbox_id in left:
         records.forget(sandbox_id)
-    return sorted({*left, *names})
+    return sorted({*left, *(name for name in names if not name.startswith(SPARE))})
 
 
 def _empty(sandbox_id: str, group: SandboxCgroup, timeout: float) -> None:

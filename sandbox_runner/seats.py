@@ -89,21 +89,23 @@ class Seating:
 
     async def take(self, identifier: UUID) -> Seat:
         """Take the tenancy, mount and verify the volume. Raises SandboxUnavailable with what a person can do."""
-        held, tenancy = await self.database.write(lambda connection: self._take(connection, identifier))
         try:
-            uid = await self.database.write(lambda connection: self._uid(connection, identifier))
+            held, tenancy, uid = await self.database.write(lambda connection: self._take(connection, identifier))
+        except tenancies.SandboxUidsExhausted as error:
+            raise SandboxUnavailable(texts.volume_refused(str(error))) from error
+        try:
             volume = await asyncio.to_thread(self._mount, identifier, held, uid)
             if held.volume_id is None:
                 marker = volume.marker()
                 await self.database.write(lambda connection: tenancies.bind_volume(connection, tenancy, marker.volume))
         except BaseException as error:
             await asyncio.shield(self._release(tenancy))
-            if isinstance(error, VolumeError | OSError | tenancies.SandboxUidsExhausted):
+            if isinstance(error, VolumeError | OSError):
                 raise SandboxUnavailable(texts.volume_refused(str(error))) from error
             raise
         return Seat(tenancy, volume, uid)
 
-    def _take(self, connection: Connection, identifier: UUID) -> tuple[Tenant, Tenancy]:
+    def _take(self, connection: Connection, identifier: UUID) -> tuple[Tenant, Tenancy, int | None]:
         held = tenancies.look(connection, identifier)
         if principal.is_closed(connection, identifier):
             raise SandboxUnavailable(texts.closed())
@@ -112,7 +114,7 @@ class Seating:
         tenancy = tenancies.take(connection, identifier, self.host, held)
         if tenancy is None:
             raise SandboxUnavailable(texts.awake_elsewhere())
-        return held, tenancy
+        return held, tenancy, self._uid(connection, identifier)
 
     def _has_ended(self, held: Tenant) -> bool:
         if self.shared_home:

@@ -10,8 +10,11 @@ that waits for it for ever. As a subreaper this process inherits such a child, a
 without imports from the package because it runs as ``python -I -S -B``.
 
 Messages are JSON, one per SOCK_SEQPACKET packet. In: ``{"id", "exe", "argv", "uid", "stage", "cgroups", "rlimits",
-"oom_score_adj"}`` with file descriptors: standard error, then those that become 3, 4, … Out: ``{"id", "pid"}`` with a
-pidfd, or ``{"id", "error"}``; later ``{"id", "exited": code}``, negative for a signal.
+"oom_score_adj", "spare"}`` with file descriptors: standard error, then those that become 3, 4, … Out: ``{"id", "pid"}``
+with a pidfd, or ``{"id", "error"}``; later ``{"id", "exited": code}``, negative for a signal.
+
+``{"id", "wait": true, "cgroups"}`` forks a child that joins its groups and waits: a later request whose ``spare`` is
+that id becomes it. Joining a group may take 10 ms (the kernel waits for every processor), which no wake should.
 """
 
 from __future__ import annotations
@@ -112,12 +115,30 @@ def _place(fds: list[int]) -> None:
                 continue
 
 
+def _begin(parent: int) -> None:
+    _die_with_parent(signal.SIGKILL, parent)
+    signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _wait(cgroups: list[str], told: socket.socket, parent: int) -> NoReturn:
+    """In a child forked ahead: join the groups, and become what is told."""
+    try:
+        _begin(parent)
+        for path in cgroups:
+            _write(path, b"0")
+        data, fds, _, _ = socket.recv_fds(told, _MAX_MESSAGE, _MAX_FDS, socket.MSG_CMSG_CLOEXEC)
+    except BaseException:
+        os._exit(126)
+    if not data:
+        os._exit(0)
+    _become({**json.loads(data), "cgroups": []}, fds, parent)
+
+
 def _become(request: dict[str, Any], fds: list[int], parent: int) -> NoReturn:
     """In the forked child: become bubblewrap. Whatever fails is said on the sandbox's standard error."""
     try:
-        _die_with_parent(signal.SIGKILL, parent)
-        signal.signal(signal.SIGUSR1, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        _begin(parent)
         os.dup2(fds[0], 2, inheritable=True)
         os.chdir("/")
         os.umask(0o022)
@@ -149,6 +170,8 @@ class Spawner:
         self.poll.register(control, select.POLLIN)
         self.children: dict[int, tuple[int, str]] = {}
         """pidfd → pid and sandbox id."""
+        self.spares: dict[str, tuple[int, socket.socket]] = {}
+        """Id → pidfd of a child that waits, and where it is told what to become."""
 
     def run(self) -> None:
         while True:
@@ -165,7 +188,10 @@ class Spawner:
             return False
         request = json.loads(data)
         try:
-            self.fork(request, fds)
+            if request.get("wait"):
+                self.fork_ahead(request)
+            elif not self.use_spare(request, data, fds):
+                self.fork(request, fds)
         except OSError as error:
             self.send({"id": request["id"], "error": str(error)})
         finally:
@@ -178,10 +204,38 @@ class Spawner:
         pid = os.fork()
         if pid == 0:
             _become(request, fds, parent)
-        pidfd = os.pidfd_open(pid)
-        self.children[pidfd] = (pid, request["id"])
-        self.poll.register(pidfd, select.POLLIN)
+        self.send({"id": request["id"], "pid": pid}, [self.watch(pid, request["id"])])
+
+    def fork_ahead(self, request: dict[str, Any]) -> None:
+        parent = os.getpid()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            pid = os.fork()
+            if pid == 0:
+                ours.close()
+                _wait(request["cgroups"], theirs, parent)
+        self.spares[request["id"]] = self.watch(pid, request["id"]), ours
+
+    def use_spare(self, request: dict[str, Any], data: bytes, fds: list[int]) -> bool:
+        """Have a waiting child become what is asked for; False: there is none."""
+        pidfd, told = self.spares.pop(request["spare"], (-1, None))
+        if told is None:
+            return False
+        with told:
+            try:
+                socket.send_fds(told, [data], fds)
+            except OSError:  # it has just ended
+                return False
+        pid, _ = self.children[pidfd]
+        self.children[pidfd] = pid, request["id"]
         self.send({"id": request["id"], "pid": pid}, [pidfd])
+        return True
+
+    def watch(self, pid: int, identifier: str) -> int:
+        pidfd = os.pidfd_open(pid)
+        self.children[pidfd] = (pid, identifier)
+        self.poll.register(pidfd, select.POLLIN)
+        return pidfd
 
     def reap(self, pidfd: int) -> None:
         pid, sandbox = self.children.pop(pidfd)
@@ -189,6 +243,9 @@ class Spawner:
         os.close(pidfd)
         _, status = os.waitpid(pid, 0)
         self.end_orphans()
+        if sandbox in self.spares:
+            self.spares.pop(sandbox)[1].close()
+            return
         self.send({"id": sandbox, "exited": os.waitstatus_to_exitcode(status)})
 
     def end_orphans(self) -> None:

@@ -35,6 +35,8 @@ class SpawnRequest:
     cgroups: Sequence[str]
     rlimits: Sequence[tuple[int, int]]
     oom_score_adj: int
+    spare: str = ""
+    """A child that waits in these very cgroups (``SpawnerClient.fork_ahead``), if there is one."""
 
 
 @dataclass
@@ -82,6 +84,7 @@ class SpawnerClient:
             "cgroups": list(request.cgroups),
             "rlimits": [list(pair) for pair in request.rlimits],
             "oom_score_adj": request.oom_score_adj,
+            "spare": request.spare,
         }
         try:
             await _send(control, json.dumps(message).encode(), request.fds)
@@ -95,6 +98,14 @@ class SpawnerClient:
         except asyncio.CancelledError:
             await _abandon(answer)
             raise
+
+    async def fork_ahead(self, identifier: str, cgroups: Sequence[str]) -> None:
+        """Have a child join ``cgroups`` and wait for a request that names it. Raises SandboxUnavailable."""
+        message = {"id": identifier, "wait": True, "cgroups": list(cgroups)}
+        try:
+            await _send(self._started(), json.dumps(message).encode(), ())
+        except OSError as error:
+            raise SandboxUnavailable(f"cannot ask the spawner: {error}") from error
 
     async def close(self) -> None:
         """End the spawner, and with it whatever it started."""
@@ -143,7 +154,9 @@ class SpawnerClient:
         if "exited" in message:
             _settle(self._running.pop(sandbox), message["exited"])
             return
-        answer = self._spawning.pop(sandbox)
+        answer = self._spawning.pop(sandbox, None)
+        if answer is None:  # it could not fork ahead: the next start forks
+            return
         if "error" in message:
             if not answer.done():
                 answer.set_exception(SandboxUnavailable(f"cannot start a process: {message['error']}"))

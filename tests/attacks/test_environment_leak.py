@@ -26,5 +26,7 @@ async def test_secret_of_the_caller_is_not_inside(
 async def test_pid_1_is_the_guest(backend: BubblewrapBackend, tmp_path: Path) -> None:
     """Bubblewrap's own PID 1 would keep its environment and options readable."""
     async with shell(backend, tmp_path) as inside:
-        assert (await inside.run("tr '\\0' ' ' < /proc/1/cmdline")).startswith("nightporter: guest -I -S -B")
+        assert (await inside.run("tr '\\0' ' ' < /proc/1/cmdline")).startswith(
+            "/opt/nightporter/bin/nightporter: guest -I -S -B"
+        )
         assert "bwrap" not in await inside.run("cat /proc/*/comm")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +32,36 @@ async def test_many_sandboxes_at_once(backend: BubblewrapBackend, tmp_path: Path
             return await inside.run(f"echo {number} > /workspace/n; cat /workspace/n")
 
     assert await asyncio.gather(*map(one, range(1, 9))) == [str(number) for number in range(1, 9)]
+
+
+async def test_a_child_that_waits_in_its_group_becomes_the_sandbox(backend: BubblewrapBackend, tmp_path: Path) -> None:
+    await backend.warm(tmp_path)
+    waiting = children(backend)
+    limits = replace(LIMITS, processes=37, memory_mb=99)
+    async with shell(backend, tmp_path, limits=limits) as inside:
+        if not waiting:
+            pytest.skip("no control group here")
+        assert waiting < children(backend), "another waits by now"
+        group = Path(f"/proc/{inside.sandbox.pid}/cgroup").read_text()
+        assert "spare-1" in group
+        assert inside.sandbox.usage().processes is not None
+    assert not waiting & children(backend)
+
+
+async def test_a_waiting_child_that_was_killed_is_done_without(backend: BubblewrapBackend, tmp_path: Path) -> None:
+    await backend.warm(tmp_path)
+    for pid in children(backend):
+        os.kill(pid, signal.SIGKILL)
+        while Path(f"/proc/{pid}").exists():
+            await asyncio.sleep(0.01)
+    async with shell(backend, tmp_path) as inside:
+        assert await inside.run("echo there") == "there"
+
+
+def children(backend: BubblewrapBackend) -> set[int]:
+    spawner = backend._spawner.pid
+    found = Path(f"/proc/{spawner}/task/{spawner}/children").read_text().split() if spawner else []
+    return set(map(int, found))
 
 
 async def test_variables_from_the_settings(backend: BubblewrapBackend, tmp_path: Path) -> None:

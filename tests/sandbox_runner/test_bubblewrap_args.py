@@ -36,9 +36,9 @@ def test_data_descriptors_are_numbered_in_order() -> None:
 
 
 def test_the_guest_is_told_its_limits() -> None:
-    assert build(sandbox()).command == (
-        *("nightporter: guest", "-I", "-S", "-B", "/opt/nightporter/guest", "--fd", "3", "--processes", "64"),
-    )
+    program, *rest = build(sandbox()).command
+    assert program == "/opt/nightporter/bin/nightporter: guest"
+    assert rest == ["-I", "-S", "-B", "/opt/nightporter/guest/__main__.py", "--fd", "3", "--processes", "64"]
 
 
 def test_a_host_where_bin_is_a_folder(tmp_path: Path) -> None:

@@ -1,0 +1,168 @@
+"""The guest agent as one file of code, for the Python it runs on: what every cold wake would find, read and compile.
+
+A sandbox sees its guest read-only, so Python could never keep what it compiled there. The image holds what the guest
+imports, its own modules and the library's, each decoded when it is imported, and its regular expressions compiled;
+anything else is found as always. This file imports nothing but the library: it is also the script that makes an image,
+run by the Python that the image is for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import marshal
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+PROGRAM = "__main__.pyc"
+_BUILD_SECONDS = 60
+
+_START = """
+import gc, sys
+# Nothing that is made while starting is garbage.
+gc.disable()
+from _frozen_importlib import ModuleSpec
+from marshal import loads
+MODULES, PATTERNS = loads(b"CONTENT")
+folder = sys.argv[0].rpartition("/")[0]
+class Image:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        found = MODULES.get(name)
+        return found and ModuleSpec(name, Image, origin=f"{folder}/{found[0]}", is_package=found[1])
+    @staticmethod
+    def create_module(spec):
+        return None
+    @staticmethod
+    def exec_module(module):
+        module.__file__ = module.__spec__.origin
+        exec(loads(MODULES.pop(module.__name__)[2]), module.__dict__)
+sys.meta_path.insert(0, Image)
+import _sre, re
+for pattern, flags, compiled in PATTERNS:
+    re._cache[str, pattern, flags] = _sre.compile(*compiled)
+from guest.main import main
+gc.freeze()
+gc.enable()
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
+"""
+
+
+def build(guest: Path, folder: Path, python: Path) -> Path:
+    """The image of the guest in ``guest``, below ``folder``; made unless it is there. Blocking. Raises OSError.
+
+    A folder that is no package (a stand-in for the guest) is its own image.
+    """
+    if not (guest / "__init__.py").exists():
+        return guest
+    image = folder / _key(guest, python)
+    if not (image / PROGRAM).exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(mode=0o755, parents=True)
+        partial = folder / "partial"
+        try:
+            subprocess.run(
+                [python, "-I", "-S", __file__, guest, partial],
+                check=True, capture_output=True, timeout=_BUILD_SECONDS, env={}, stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+        except subprocess.SubprocessError as error:
+            said = (getattr(error, "stderr", None) or b"").decode(errors="replace").strip().rpartition("\n")[2]
+            raise OSError(f"cannot compile the guest agent: {said or error}") from error
+        partial.rename(image)
+    return image
+
+
+def program(guest: Path) -> str:
+    """What to run of a guest's folder, or of its image."""
+    return PROGRAM if (guest / PROGRAM).exists() else "__main__.py"
+
+
+def _key(guest: Path, python: Path) -> str:
+    found = [os.fspath(python), sys.version, Path(__file__).read_text()]
+    for path in sorted(guest.iterdir()):
+        if path.is_file():
+            status = path.stat()
+            found.append(f"{path.name} {status.st_size} {status.st_mtime_ns}")
+    return hashlib.sha256("\n".join(found).encode()).hexdigest()[:16]
+
+
+def _make(guest: Path, image: Path) -> None:
+    """In the script: import the guest here, and write down what that took."""
+    for name, _ in list(_from_files()):
+        del sys.modules[name]
+    sys.path.append(os.fspath(guest.parent))
+    patterns = _recorded_patterns()
+    importlib.import_module(f"{guest.name}.main")
+    modules = {name: _coded(name, module) for name, module in _from_files()}
+    content = marshal.dumps((modules, patterns))
+    code = compile(_START, "guest", "exec", dont_inherit=True)
+    code = code.replace(co_consts=tuple(content if each == b"CONTENT" else each for each in code.co_consts))
+    image.mkdir(mode=0o755)
+    # Never checked against a source (PEP 552).
+    header = importlib.util.MAGIC_NUMBER + (1).to_bytes(4, "little") + bytes(8)
+    (image / PROGRAM).write_bytes(header + marshal.dumps(code))
+    for data in guest.iterdir():
+        if data.suffix != ".py" and data.is_file():
+            shutil.copyfile(data, image / data.name)
+    for path in image.iterdir():
+        path.chmod(0o644)
+
+
+def _recorded_patterns() -> list[tuple[str, int, tuple[Any, ...]]]:
+    """(pattern, flags, arguments of ``_sre.compile``) of every expression that is compiled from now on."""
+    sre: Any = importlib.import_module("_sre")
+    library: Any = importlib.import_module("re")
+    found: list[tuple[str, int, tuple[Any, ...]]] = []
+    compiled: list[tuple[Any, ...]] = []
+    real_inner, real_outer = sre.compile, library._compiler.compile
+
+    def inner(pattern: Any, flags: int, code: list[int], *groups: Any) -> Any:
+        compiled.append((pattern, int(flags), [int(each) for each in code], *groups))
+        return real_inner(pattern, flags, code, *groups)
+
+    def outer(pattern: Any, flags: int = 0) -> Any:
+        made = real_outer(pattern, flags)
+        if isinstance(pattern, str):
+            found.append((pattern, int(flags), compiled[-1]))
+        return made
+
+    sre.compile, library._compiler.compile = inner, outer
+    return found
+
+
+def _from_files() -> Iterator[tuple[str, ModuleType]]:
+    """What is imported and neither Python's own nor needed before anything else."""
+    for name, module in list(sys.modules.items()):
+        spec = getattr(module, "__spec__", None)
+        if spec is not None and isinstance(spec.loader, SourceFileLoader) and not name.startswith("encodings"):
+            yield name, module
+
+
+def _coded(name: str, module: ModuleType) -> tuple[str, bool, bytes]:
+    """The file a module came from, whether it is a package, its code."""
+    spec = module.__spec__
+    assert spec is not None
+    assert spec.origin is not None
+    assert isinstance(spec.loader, SourceFileLoader)
+    code, file = spec.loader.get_code(name), os.path.basename(spec.origin)
+    assert code is not None
+    return file, spec.submodule_search_locations is not None, marshal.dumps(_unplaced(code, file))
+
+
+def _unplaced(code: CodeType, name: str) -> CodeType:
+    """The same without the host's path in it."""
+    constants = tuple(_unplaced(each, name) if isinstance(each, CodeType) else each for each in code.co_consts)
+    return code.replace(co_filename=name, co_consts=constants)
+
+
+if __name__ == "__main__":
+    _make(Path(sys.argv[1]), Path(sys.argv[2]))
