@@ -22,3 +22,19 @@ def make(settings: EngineSettings) -> Engine:
     except names.UnknownModel as error:
         raise EngineNotAvailable(str(error)) from error
     return ModelEngine(models, settings.context_window, settings.timeout_seconds, settings.stream)
+
+
+def make_judge(settings: EngineSettings) -> Engine | None:
+    """Who judges claims that have no check command: ``engine.verifier``, else the models of ``[engine]``, the fallbacks
+    first, since another model than the one that claims sees more; None: there is none. Raises EngineNotAvailable."""
+    if settings.model == "operator" and not settings.verifier:
+        return None
+    try:
+        if settings.verifier:
+            models = [names.parse(settings.verifier, settings.base_url, settings.api_key)]
+        else:
+            first, *fallbacks = names.of_settings(settings)
+            models = [*fallbacks, first]
+    except names.UnknownModel as error:
+        raise EngineNotAvailable(str(error)) from error
+    return ModelEngine(models, settings.context_window, settings.timeout_seconds)

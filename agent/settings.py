@@ -43,5 +43,9 @@ class EngineSettings(Section):
     """Ask for answers word by word, so that Slack and Telegram show them as they grow; the server must be able to."""
     patience_minutes: PositiveFloat = 60.0
     """How long a message waits for a model that cannot be reached, before its sender is told that it was given up."""
+    verifier: str = ""
+    """Model that judges claimed tasks without a check command; not set: the fallbacks, then `model` itself."""
+    check_timeout_seconds: PositiveFloat = 600.0
+    """How long the check command of a claimed task may run."""
     daily_budget_usd: PositiveFloat | None = None
     """What a day of one person or room may cost in US dollars; over it an admin is asked. No limit when not set."""

@@ -32,6 +32,7 @@ from router.redis import async_redis_client, redis_client
 from sandbox_runner import manager_service
 from sandbox_runner.egress import service as egress_service
 from sandbox_runner.egress import trust
+from sandbox_runner.verifying import Verifier
 from workspace_store import schema
 
 EGRESS = Service("egress", "nightporter.services:egress", stop_stage=2)
@@ -123,6 +124,7 @@ def runner(context: ServiceContext) -> None:
     settings = context.settings
     try:
         engine = engines.make(settings.engine)
+        judge = engines.make_judge(settings.engine)
     except engines.EngineNotAvailable as error:
         raise ConfigurationError(f"engine.model: {error}") from error
     asyncio.run(
@@ -134,6 +136,7 @@ def runner(context: ServiceContext) -> None:
             engine=engine,
             patience_seconds=settings.engine.patience_minutes * 60,
             daily_budget_usd=settings.engine.daily_budget_usd,
+            verifier=Verifier(judge, settings.engine.check_timeout_seconds),
             concurrency=settings.runner.concurrency,
             files=settings.files,
             arrivals=settings.router.arrivals,

@@ -22,6 +22,7 @@ from router.worker import TurnWorker
 from sandbox_runner.assignments import Arrivals, Assignment
 from sandbox_runner.sandboxes import Sandboxes, socket_path
 from sandbox_runner.turn import TurnRunner
+from sandbox_runner.verifying import Verifier
 from workspace_store import liveness, memory_index, principal
 from workspace_store.blobs import DirectoryBlobs
 from workspace_store.database import Database
@@ -55,6 +56,7 @@ async def serve(
     patience_seconds: float,
     arrivals: Arrivals,
     daily_budget_usd: float | None,
+    verifier: Verifier,
     ready: Callable[[], None],
 ) -> None:
     """Serve until SIGTERM: then take no more, let turns finish for a moment, cut off the rest."""
@@ -77,6 +79,7 @@ async def serve(
         patience_seconds,
         arrivals,
         daily_budget_usd,
+        verifier=verifier,
     )
     runner = Runner(life.id, database, lives, turns, ringer.publish)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -179,6 +180,18 @@ class TurnSandbox:
 
     async def snapshot(self, turn: UUID, note: str) -> Snapshot:
         return await self._lent.snapshot(turn, note)
+
+    async def check(self, command: str, seconds: float) -> CommandResult:
+        """A command's result in a fresh sandbox, on a copy of the files as they are now; the live one is not touched.
+
+        Cut off, the check is ended.
+        """
+        try:
+            return await self._lent.check(self.turn, command, seconds)
+        except asyncio.CancelledError:
+            with contextlib.suppress(SandboxError):
+                await self._lent.stop_check()
+            raise
 
     async def place_files(self, files: Sequence[Mapping[str, str]]) -> tuple[str, list[PlacedFile]]:
         """Put blobs into the workspace's inbox, without waking anything."""

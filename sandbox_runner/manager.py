@@ -126,6 +126,17 @@ class Manager(Keeper):
         names = [name for name in names if not name.startswith("home/.nightporter/")]
         return names[:FILES_NAMED], len(names)
 
+    async def check(self, owner: UUID, holder: object, turn: UUID, command: str, seconds: float) -> CommandResult:
+        """A command's result in a fresh sandbox, on a copy of the files as they are now. The live one is not touched.
+
+        Raises SandboxError, VolumeError.
+        """
+        async with self._lock(owner):
+            seat = await self._seat(owner, holder)
+            published = await self._publish(seat, await self._generation(owner), turn, texts.CHECK_NOTE)
+            folder = await asyncio.to_thread(self.checks.lay_out, seat, published.number)
+        return await self.checks.run(seat, folder, command, seconds)
+
     @contextlib.asynccontextmanager
     async def seated(self, owner: UUID, holder: object) -> AsyncIterator[Seat]:
         """The right to the volume, without waking anything in it."""

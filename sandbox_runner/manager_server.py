@@ -139,6 +139,15 @@ async def _snapshot(manager: Manager, connection: object, owner: UUID, given: di
     return (await manager.snapshot(owner, connection, UUID(given["turn"]), given["note"])).to_json()
 
 
+async def _check(manager: Manager, connection: object, owner: UUID, given: dict[str, Any], tell: Any) -> Any:
+    turn = UUID(given["turn"])
+    return asdict(await manager.check(owner, connection, turn, given["command"], given["seconds"]))
+
+
+async def _stop_check(manager: Manager, connection: object, owner: UUID, given: dict[str, Any], tell: Any) -> Any:
+    await manager.checks.stop(owner)
+
+
 async def _place_files(manager: Manager, connection: object, owner: UUID, given: dict[str, Any], tell: Any) -> Any:
     async with manager.seated(owner, connection) as seat:
         placed = await asyncio.to_thread(manager.files.place, seat, given["files"])
@@ -187,6 +196,8 @@ OPS: Mapping[str, Op] = {
     "capture": _capture,
     "look": _look,
     "changed_files": _changed_files,
+    "check": _check,
+    "stop_check": _stop_check,
     "place_files": _place_files,
     "freeze_file": _freeze_file,
     "snapshot": _snapshot,

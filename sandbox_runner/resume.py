@@ -35,6 +35,8 @@ class Recorded:
     """What became of the files of messages, by the message's hex UUID."""
     preface: dict[str, Any] | None = None
     """What rode with the turn's message when the engine was first asked."""
+    checked: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    """What checks of claimed tasks found, by the step whose reply they followed."""
     unreachable_until: int | None = None
     """Until when to ask an engine that could not be reached, microseconds since the epoch."""
 
@@ -67,6 +69,8 @@ def read(events: Sequence[journal.Recorded]) -> Recorded:
             found.returned[str(body["call"])] = body
         elif event.kind == "files.received":
             found.received[str(body["message"])] = body
+        elif event.kind == "task.checked":
+            found.checked.setdefault(int(body["step"]), []).append(body)
         elif event.kind == "model.unreachable":
             found.unreachable_until = int(body["until"])
         elif event.kind == "turn.rolled_back":

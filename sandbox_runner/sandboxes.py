@@ -274,6 +274,13 @@ class LentSandbox:
         found = await self._ask("changed_files")
         return [str(path) for path in found["first"]], int(found["count"])
 
+    async def check(self, turn: UUID, command: str, seconds: float) -> CommandResult:
+        """A command's result in a fresh sandbox, on a copy of the files."""
+        return command_result(await self._ask("check", turn=turn.hex, command=command, seconds=seconds))
+
+    async def stop_check(self) -> None:
+        await self._ask("stop_check")
+
     async def place_files(self, files: Sequence[Mapping[str, str]]) -> tuple[str, list[PlacedFile]]:
         """Put blobs (``name``, ``blob``) into the workspace's inbox; the live directory's id, what became of each."""
         found = await self._ask("place_files", files=[dict(file) for file in files])

@@ -88,6 +88,7 @@ def woken(notes: tuple[str, ...]) -> str:
     return "\n".join(f"(On waking: {note})" for note in notes)
 
 
+CHECK_NOTE = "before a check"
 SLEEP_NOTE = "fell asleep"
 
 

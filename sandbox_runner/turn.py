@@ -37,6 +37,7 @@ from sandbox_runner.progress import TurnProgress
 from sandbox_runner.published import Snapshot, write_annexes, write_checkpoint
 from sandbox_runner.sandboxes import ManagerAway, Sandboxes
 from sandbox_runner.turn_in_hand import Begun, Ending, Turn, request_of, said_by
+from sandbox_runner.verifying import Verifier, claimed_before
 from workspace_store import changes, checkpoints, effects, inbox, journal, principal
 from workspace_store.blobs import Blobs
 from workspace_store.database import Database, DatabaseUnavailable, now_us
@@ -68,6 +69,7 @@ class TurnRunner:
     arrivals: Arrivals = "steer"
     daily_budget_usd: float | None = None
     toolbox: Toolbox = field(default_factory=Toolbox)
+    verifier: Verifier = field(default_factory=Verifier)
 
     async def run(self, lease: Lease, row: Row, *, alone: bool = False, begun: Begun | None = None) -> bool:
         """Run one turn to its commit; whether the lease was given back with it (nothing else waits).
@@ -145,6 +147,7 @@ class TurnRunner:
         given = assignments.read(begun.rows, self.read_message)
         turn = Turn(begun.turn, lease, given, resume.read(begun.events), begun.seen, progress, begun.briefing)
         turn.end("stop" if begun.stopped else "")
+        turn.claimed = claimed_before(begun.seen.standing.tasks)
         turn.changed = changed = begun.changed
         turn.said = [said_by(assignment) for assignment in turn.assignments]
         if changed:
@@ -182,7 +185,9 @@ class TurnRunner:
                 step = await ask(thinking, turn.stopping, partial(self._unreachable, turn))
                 await self._record_step(turn, number, step)
             if not step.calls:
-                return step.replies
+                if await self.verifier.settle(turn, sandbox, number, step, self._append):
+                    return turn.with_notes(step.replies)
+                continue
             turn.said.append(with_short_calls(step.said()))
             for call in step.calls:
                 turn.end_if_stopped()
@@ -282,6 +287,7 @@ class TurnRunner:
         if returned is not None:
             turn.touched = turn.touched or bool(returned.get("touched"))
             sandbox.take_to_send(returned)
+            turn.take_claim(returned)
             return resume.said(turn.recorded, call, returned)
         tool = turn.offer.tools.get(call.name)
         try:
@@ -361,6 +367,7 @@ class TurnRunner:
             writes.append(partial(effects.tell, identifiers=[effect.id for effect in outside]))
         await self._append(turn, events, writes, take=self._steers)
         sandbox.take_to_send(body)
+        turn.take_claim(body)
         return Said("tool", text, call=call.id, name=call.name, data=resume.origin_of(body))
 
     async def _keep_whole(self, turn: Turn, result: ToolResult) -> str | None:

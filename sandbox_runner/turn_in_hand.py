@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID
 
 from sqlalchemy import Connection
@@ -61,6 +61,10 @@ class Turn:
     """What rides with its message, once that is put together."""
     unpaid: list[Step] = field(default_factory=list)
     """Steps whose cost is written with the pending events."""
+    claimed: list[UUID] = field(default_factory=list)
+    """Tasks that were claimed and are yet to be checked."""
+    notes: list[str] = field(default_factory=list)
+    """What the runtime itself has to say with the reply."""
 
     @property
     def principal(self) -> UUID:
@@ -97,6 +101,18 @@ class Turn:
     def same_for_all(self, text: str) -> Mapping[str, str]:
         """One answer to every message in hand."""
         return {assignment.row.id.hex: text for assignment in self.assignments}
+
+    def take_claim(self, returned: Mapping[str, Any]) -> None:
+        """Note what a tool's recorded result claims: it is checked when the engine has replied."""
+        if (claimed := returned.get("claimed")) and UUID(claimed) not in self.claimed:
+            self.claimed.append(UUID(claimed))
+
+    def with_notes(self, replies: Mapping[str, str]) -> Mapping[str, str]:
+        """What the runtime has to say stands under the last reply."""
+        if not (self.notes and replies):
+            return replies
+        last = list(replies)[-1]
+        return {**replies, last: "\n\n".join([replies[last], *self.notes])}
 
     def with_file_problems(self, replies: Mapping[str, str]) -> Mapping[str, str]:
         """Whatever the engine makes of it, the person learns which of their files are not there."""

@@ -21,6 +21,7 @@ from agent.sandbox import BackgroundTask, SandboxError, SandboxLimits, SandboxLo
 from sandbox_runner import kept_state, texts
 from sandbox_runner.annexes import Annexes
 from sandbox_runner.backend import Backend, Launch, RunningSandbox
+from sandbox_runner.checking import Checks
 from sandbox_runner.disk_usage import DiskUsage
 from sandbox_runner.disk_watch import DiskWatch
 from sandbox_runner.ends import TaskEnds
@@ -72,6 +73,7 @@ class Waker(ABC):
         self.disk = DiskWatch(self.seating.volumes.root, share)
         self.pruner = Pruner(self.seating.database, self.retention)
         self.annexes = Annexes(self.seating)
+        self.checks = Checks(self.backend, self.guest, self.limits, self.disk)
         self.ends = TaskEnds(self.seating.database, lambda owner: self.ring(owner))
 
     def _lock(self, owner: UUID) -> asyncio.Lock:

@@ -174,7 +174,10 @@ def claim(connection: Connection, identifier: UUID, evidence: str) -> None:
     found = get(connection, identifier)
     if found.closed_at is None:
         again = {"failures": 0} if found.state == "failed" else {}
-        _change(connection, identifier, state="claimed", evidence=storable(evidence), claims=found.claims + 1, **again)
+        _change(
+            connection, identifier, state="claimed", evidence=storable(evidence), claims=found.claims + 1, report="",
+            **again,
+        )  # fmt: skip
 
 
 def settle(connection: Connection, identifier: UUID, state: State, *, report: str = "", failures: int = 0) -> None:

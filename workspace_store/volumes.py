@@ -279,6 +279,19 @@ class Volume:
         """A file's content in order: bytes, or the length of a hole."""
         return trees.content_of(self._store.read, entry)
 
+    def lay_out(self, number: int, folder: Path) -> None:
+        """Copy a generation into the empty ``folder``, as its sandbox's owner has it. Not durable.
+
+        Raises GenerationMissing, ObjectMissing, ObjectCorrupt, VolumeFull.
+        """
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            with naming_full_disk():
+                self._store.refresh()
+                layout.lay_out(self._store.read, self._root(number), fd, self._owner())
+        finally:
+            os.close(fd)
+
     def verify(self, number: int) -> Verified:
         """Read all of a generation. Raises GenerationMissing, ManifestCorrupt, ObjectMissing, ObjectCorrupt."""
         named = trees.Named()

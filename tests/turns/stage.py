@@ -30,6 +30,7 @@ from sandbox_runner.seat_files import SeatFiles
 from sandbox_runner.seats import Seating
 from sandbox_runner.turn import TurnRunner
 from sandbox_runner.uids import HostUids
+from sandbox_runner.verifying import Verifier
 from workspace_store import inbox, journal, outbox
 from workspace_store.blobs import DirectoryBlobs
 from workspace_store.database import Database
@@ -85,6 +86,7 @@ class Stage:
     """News of turns."""
     fetch_seconds: float = 0.2
     arrivals: Arrivals = "steer"
+    verifier: Verifier = field(default_factory=Verifier)
     settling: Settling = field(default_factory=lambda: Settling(0.3, 1.0))
     toolbox: Toolbox = field(default_factory=Toolbox)
     again: list[UUID] = field(default_factory=list)
@@ -159,6 +161,7 @@ class Stage:
             lambda _, news: self.told.append(news),
             fetch_seconds=self.fetch_seconds,
             arrivals=self.arrivals,
+            verifier=self.verifier,
             toolbox=self.toolbox,
         )
         try:
