@@ -133,7 +133,7 @@ class Manager(Keeper):
         """
         async with self._lock(owner):
             seat = await self._seat(owner, holder)
-            published = await self._publish(seat, await self._generation(owner), turn, texts.CHECK_NOTE)
+            published = await self._publish(seat, (await self._held(owner)).generation, turn, texts.CHECK_NOTE)
             folder = await asyncio.to_thread(self.checks.lay_out, seat, published.number)
         return await self.checks.run(seat, folder, command, seconds)
 

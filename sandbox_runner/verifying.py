@@ -97,10 +97,11 @@ class Verifier:
         failures = task.failures + (found.passed is False)
         state, to, text = _outcome(task, found, failures)
         body = {**begun, "passed": found.passed, "to": to, "text": text, "failures": failures}
-        events, writes = [Event("task.checked", body)], [partial(_settle, task, state, found, failures)]
+        events = [Event("task.checked", body)]
+        writes: list[Callable[[Connection], object]] = [partial(_settle, task, state, found, failures)]
         if state in ("verified", "failed"):
             events.append(Event(f"task.{state}", {"task": task.number, "goal": task.goal, "failures": failures}))
-            writes.append(partial(self.ended, task=task))
+            writes.append(lambda connection: self.ended(connection, task))
         await append(turn, events, writes)
         return body
 

@@ -167,8 +167,13 @@ async def test_a_claim_that_was_stopped_before_its_check_is_checked_by_the_next_
     assert "Stopped" in await say(stage, "task 1 done")
     assert (await the_task(stage)).state == "claimed"
     stage.verifier = Verifier(seconds=0.5)
-    said = await say(stage, "remember this")
-    assert "did not end within" in said
+
+    async def script(context: Context) -> Step:
+        return answer(context, " ".join(told(context)) or "noted")
+
+    message = await stage.hear("remember this")
+    await stage.serve(Scripted(script))
+    assert "did not end within" in (await stage.replies(message))[0]
     assert (await the_task(stage)).failures == 1
 
 
