@@ -49,6 +49,7 @@ from workspace_store.approvals import Hooks
 from workspace_store.blobs import DirectoryBlobs
 from workspace_store.database import Database
 from workspace_store.liveness import Life
+from workspace_store.schedule_limits import ScheduleLimits
 
 log = structlog.get_logger()
 
@@ -84,6 +85,7 @@ async def serve(
     platforms: PlatformSettings,
     hooks: Hooks,
     settling: Settling,
+    schedules: ScheduleLimits,
     ready: Callable[[], None],
 ) -> None:
     """Serve until SIGTERM: then accept nothing more, finish what is being sent, end."""
@@ -112,7 +114,7 @@ async def serve(
 
     blobs = DirectoryBlobs(home / "blobs")
     doors = Doors(email=email.address)
-    inbox = Inbox(database, access, ring, hooks, limits, blobs, files.limits, doors, settling)
+    inbox = Inbox(database, access, ring, hooks, limits, blobs, files.limits, doors, settling, schedules)
     mail = _email(email, inbox, home, reader(blobs))
     channels[mail.name] = mail
     mail_server = EmailServer(email, mail.received, token=token)

@@ -114,6 +114,7 @@ def gateway(context: ServiceContext) -> None:
             ),
             hooks=HOOKS,
             settling=Settling(settings.router.settle_seconds, settings.router.settle_most_seconds),
+            schedules=settings.schedules.limits,
             ready=context.ready,
         )
     )
@@ -140,6 +141,7 @@ def runner(context: ServiceContext) -> None:
             concurrency=settings.runner.concurrency,
             files=settings.files,
             arrivals=settings.router.arrivals,
+            schedules=settings.schedules.limits,
             ready=context.ready,
         )
     )

@@ -23,7 +23,7 @@ from gateway.settings import EmailSettings, HttpSettings, SlackSettings, Telegra
 from identity.settings import AccessSettings, IdentitySettings
 from nightporter import texts
 from nightporter.errors import ConfigurationError
-from router.settings import FilesSettings, RouterSettings, RunnerSettings
+from router.settings import FilesSettings, RouterSettings, RunnerSettings, SchedulesSettings
 from sandbox_runner.egress.settings import EgressSettings
 from sandbox_runner.settings import SandboxSettings
 from workspace_store.section import Section, url_of
@@ -55,6 +55,7 @@ class Settings(Section):
     files: FilesSettings = FilesSettings()
     router: RouterSettings = RouterSettings()
     runner: RunnerSettings = Field(default_factory=RunnerSettings)
+    schedules: SchedulesSettings = Field(default_factory=SchedulesSettings)
 
     @classmethod
     def at(cls, home: Path, values: Mapping[str, Any] | None = None) -> Settings:

@@ -35,6 +35,7 @@ from workspace_store.database import Database, now_us
 from workspace_store.file_limits import FileLimits
 from workspace_store.journal import Event
 from workspace_store.outbox import Address
+from workspace_store.schedule_limits import ScheduleLimits
 
 log = structlog.get_logger()
 
@@ -82,6 +83,7 @@ class Inbox:
     file_limits: FileLimits = field(default_factory=FileLimits)
     doors: Doors = field(default_factory=Doors)
     settling: Settling = Settling()
+    schedules: ScheduleLimits = field(default_factory=ScheduleLimits)
 
     async def accept(self, envelope: Envelope, contents: Mapping[str, bytes] | None = None) -> Accepted | None:
         """Record a message; None: not admitted, nothing stored, nothing to answer.
@@ -183,7 +185,15 @@ class Inbox:
     def _act(self, connection: Connection, heard: _Heard, command: commands.Command, rest: str) -> tuple[Woken, ...]:
         """Run a command and answer it: where it was said, or in private what is not for a room to see."""
         asked = commands.Asked(
-            heard.user, heard.owner, rest, heard.envelope, self.access, heard.room, self.hooks, self.doors
+            heard.user,
+            heard.owner,
+            rest,
+            heard.envelope,
+            self.access,
+            heard.room,
+            self.hooks,
+            self.doors,
+            self.schedules,
         )
         if heard.room is None or command.for_rooms:
             said = _said(command.answer(connection, asked))

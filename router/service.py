@@ -16,6 +16,7 @@ from router import joining
 from router.bells import Ringer, queue_name
 from router.envelope import Envelope
 from router.runner import Runner
+from router.schedules import Firing
 from router.settings import FilesSettings
 from router.sweeper import Chore, Sweeper
 from router.worker import TurnWorker
@@ -28,6 +29,7 @@ from workspace_store.blobs import DirectoryBlobs
 from workspace_store.database import Database
 from workspace_store.inbox import Row
 from workspace_store.liveness import Life
+from workspace_store.schedule_limits import ScheduleLimits
 
 ROLE = "runner"
 DRAIN_SECONDS = 2.0
@@ -55,6 +57,7 @@ async def serve(
     files: FilesSettings,
     patience_seconds: float,
     arrivals: Arrivals,
+    schedules: ScheduleLimits,
     daily_budget_usd: float | None,
     verifier: Verifier,
     ready: Callable[[], None],
@@ -88,7 +91,8 @@ async def serve(
 
     worker = TurnWorker([queue_name(host), queue_name()], connect, runner.serve, stop, concurrency)
     runner.again = worker.serve_here
-    sweeper = Sweeper(life.id, database, lives, worker.serve_here, runner.held, chores=(MERGES, FINDABLE))
+    chores = (MERGES, FINDABLE, Firing(schedules).chore)
+    sweeper = Sweeper(life.id, database, lives, worker.serve_here, runner.held, chores=chores)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, worker.close)
     sweeping = asyncio.create_task(sweeper.run())

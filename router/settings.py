@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
 
+from workspace_store import recurrence
 from workspace_store.file_limits import FileLimits
+from workspace_store.schedule_limits import ScheduleLimits
 from workspace_store.section import PositiveFloat, PositiveInt, Section
 
 
@@ -29,6 +32,33 @@ class RunnerSettings(Section):
     """Turns that one runner works on at once."""
     host: Annotated[str, StringConstraints(min_length=1)] = Field(default_factory=socket.gethostname)
     """Name of this host, the same for its runner and its sandbox manager; the system's when not set."""
+
+
+def _system_zone() -> str:
+    """The time zone that this machine's clock shows, by its name; UTC where it has none."""
+    for name in (os.environ.get("TZ", "").lstrip(":"), os.path.realpath("/etc/localtime").partition("zoneinfo/")[2]):
+        try:
+            return recurrence.zone_name(name)
+        except recurrence.BadTime:
+            continue
+    return "UTC"
+
+
+class SchedulesSettings(Section):
+    """``[schedules]``: what is said again when it is time."""
+
+    time_zone: Annotated[str, AfterValidator(recurrence.zone_name)] = Field(default_factory=_system_zone)
+    """Time zone of a schedule that names none, such as `Europe/Berlin`; this machine's when not set."""
+    most: PositiveInt = ScheduleLimits.most
+    """Most schedules of one person, and of one room."""
+    shortest_seconds: PositiveInt = ScheduleLimits.shortest_seconds
+    """What would come more often than every so many seconds is refused."""
+    late_seconds: PositiveInt = ScheduleLimits.late_seconds
+    """How late a schedule may be said and still be in time; later, its time counts as missed."""
+
+    @property
+    def limits(self) -> ScheduleLimits:
+        return ScheduleLimits(self.most, self.shortest_seconds, self.late_seconds, self.time_zone)
 
 
 class FilesSettings(Section):

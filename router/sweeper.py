@@ -59,10 +59,10 @@ class Sweeper:
                 if not self.database.is_sqlite and asyncio.get_running_loop().time() - renewed > RENEW_SECONDS:
                     await self.database.write(lambda connection: principal.renew_leases(connection, self.owner))
                     renewed = asyncio.get_running_loop().time()
-                for found in await self.database.write(partial(self._find, not_rung_since=since)):
-                    self.serve(found)
                 for chore in (EXPIRY, *self.chores):
                     await self._do(chore)
+                for found in await self.database.write(partial(self._find, not_rung_since=since)):
+                    self.serve(found)
             except DatabaseUnavailable as error:
                 log.warning("could not sweep", reason=str(error))
             except Exception:

@@ -80,7 +80,12 @@ def valkey(tmp_path: Path) -> Iterator[Valkey]:
     server.stop()
 
 
-ON_BOTH = ("tests/workspace_store/", "tests/router/test_inbox.py", "tests/router/test_runner.py")
+ON_BOTH = (
+    "tests/workspace_store/",
+    "tests/router/test_inbox.py",
+    "tests/router/test_runner.py",
+    "tests/router/test_schedules.py",
+)
 """Where the database itself is the point; everything else meets PostgreSQL with the slow stories."""
 
 

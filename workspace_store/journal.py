@@ -90,6 +90,10 @@ KINDS: Mapping[str, str] = {
     "identity.unlinked": "what had become one person is two again",
     "access.requested": "a stranger asked to be let in",
     "task.ended": "a background task ended",
+    "schedule.added": "something was scheduled",
+    "schedule.changed": "a schedule was paused, resumed or removed",
+    "schedule.fired": "words that were scheduled were said: a message of their person's",
+    "schedule.skipped": "words that were due were not said; `reason` says why",
 }
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 import nightporter
+from nightporter.cli.schedules_app import schedules
 from nightporter.cli.users_app import users
 
 app = typer.Typer(
@@ -26,6 +27,7 @@ channel_parse = typer.Typer(no_args_is_help=True, help="Read messages as a chann
 channel_render = typer.Typer(no_args_is_help=True, help="Show markdown as a channel would; one JSON object a line.")
 actions = typer.Typer(no_args_is_help=True, help="What waits for a person's approval.")
 app.add_typer(actions, name="actions")
+app.add_typer(schedules, name="schedules")
 app.add_typer(users, name="users")
 app.add_typer(journal, name="journal")
 app.add_typer(workspace, name="workspace")

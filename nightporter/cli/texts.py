@@ -159,6 +159,14 @@ def nobody_called(name: str) -> str:
     return f"Nobody is called {name!r}; give a user's UUID, a name of the local channel such as owner, or channel:id."
 
 
+def not_of_a_time(words: str) -> str:
+    return f"`{words}` in the time is not understood; write what is to be said apart from it"
+
+
+def no_schedule(code: str) -> str:
+    return f"There is no schedule {code!r}; `nightporter schedules list` shows them."
+
+
 def database_unavailable(reason: str) -> str:
     return f"The database cannot be read: {reason}. Start it, or correct database_url."
 

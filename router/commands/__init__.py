@@ -10,7 +10,17 @@ import re
 
 from sqlalchemy import Connection
 
-from router.commands import administering, approving, continuing, linking, looking, outside, rewinding, tasking
+from router.commands import (
+    administering,
+    approving,
+    continuing,
+    linking,
+    looking,
+    outside,
+    rewinding,
+    scheduling,
+    tasking,
+)
 from router.commands.command import Answer, Asked, Command, Said
 
 COMMAND = re.compile(r"\s*[/!](?P<name>[a-z]+)(?:@\S+)?(?:\s+(?P<rest>.*))?\s*", re.DOTALL | re.IGNORECASE)
@@ -38,6 +48,7 @@ COMMANDS = {
     **rewinding.COMMANDS,
     **approving.COMMANDS,
     **outside.COMMANDS,
+    **scheduling.COMMANDS,
     **linking.COMMANDS,
     **continuing.COMMANDS,
     **administering.COMMANDS,

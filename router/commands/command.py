@@ -15,6 +15,7 @@ from router.actions import Woken
 from router.doors import Doors
 from router.envelope import Envelope
 from workspace_store.approvals import Hooks
+from workspace_store.schedule_limits import ScheduleLimits
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Asked:
     room: Room | None = None
     hooks: Hooks = field(default_factory=dict)
     doors: Doors = field(default_factory=Doors)
+    schedules: ScheduleLimits = field(default_factory=ScheduleLimits)
 
 
 @dataclass(frozen=True)
