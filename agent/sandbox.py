@@ -6,9 +6,9 @@ Owns the words only; the backends, the guest agent and the manager that keeps sa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 CommandStatus = Literal["exited", "running", "interrupted"]
 
@@ -84,6 +84,8 @@ class WakeReport:
     """What could not be restored and what was done instead, each a sentence for the briefing."""
 
 
+ASSIST_SECONDS = 30.0
+
 OutputListener = Callable[[str], None]
 
 
@@ -123,11 +125,22 @@ class Sandbox(Protocol):
         """
         ...
 
+    async def assist(
+        self, call_id: str, helper: str, request: Mapping[str, Any], *, timeout: float = ASSIST_SECONDS
+    ) -> CommandResult:
+        """Let a helper of the guest do one request: ``files`` or ``fetch``. Its output is JSON, and untrusted.
+
+        At most once per ``call_id`` and sandbox, as ``run`` is. Raises SandboxLost, SandboxUnavailable.
+        """
+        ...
+
     async def result(self, call_id: str) -> CommandResult | None:
         """Wait for a command started earlier in *this* sandbox; None: this sandbox does not know it."""
         ...
 
-    async def interrupt(self, terminal: str = "main") -> None: ...
+    async def interrupt(self, terminal: str | None = None) -> None:
+        """End what runs in the foreground of a terminal, or (None) of all of them, and what helpers do."""
+        ...
 
     async def tasks(self) -> list[BackgroundTask]: ...
 

@@ -43,6 +43,7 @@ NOTHING_TO_RECALL = "Tell me what to look for: `recall door code`."
 NOTHING_TO_SEND = "Say which file, by its path below `/workspace`: `!send report.pdf`."
 NO_FILE_KEPT = "I got no file that I could keep."
 NO_TASKS = "No background tasks."
+SHELL_ORIGIN = "the shell"
 EMPTY_COMMAND = "There is no command after the `$`."
 
 

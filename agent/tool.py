@@ -17,7 +17,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, ValidationError
 from sqlalchemy import Connection
 
-from agent.sandbox import OutputListener, Sandbox
+from agent.sandbox import CommandResult, OutputListener, Sandbox
 from workspace_store.journal import Event
 
 Repetition = Literal["pure", "idempotent", "once"]
@@ -123,6 +123,8 @@ class Tool:
     arguments: type[BaseModel] | Mapping[str, Any] = NoArguments
     """What it is asked with: a model, or a JSON schema that whoever runs it checks by itself."""
     gate: Gate | None = None
+    kept: Callable[[CommandResult, Mapping[str, Any]], ToolResult] | None = None
+    """Reads the result that the sandbox keeps of it, for a tool that is one command or request of the sandbox."""
 
     @cached_property
     def schema(self) -> Mapping[str, Any]:

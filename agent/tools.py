@@ -9,6 +9,8 @@ from typing import Any
 from pydantic import Field
 
 from agent import texts
+from agent.fetch_tool import FETCH
+from agent.file_tools import FILE_TOOLS
 from agent.sandbox import CommandResult, SandboxError
 from agent.task_tools import TASK_TOOLS
 from agent.tool import Arguments, Tool, ToolHost, ToolResult, Write
@@ -18,10 +20,16 @@ from workspace_store.journal import Event
 SHELL = "shell"
 
 
+LONGEST_SECONDS = 3600
+
+
 class ShellArguments(Arguments):
     command: str = Field(min_length=1, description="What bash runs. State stays for the next command.")
     terminal: str = Field("main", description="A named terminal; each has a directory and variables of its own.")
     background: bool = Field(False, description="Run it as a background task and do not wait.")
+    timeout: int | None = Field(
+        None, ge=1, le=LONGEST_SECONDS, description="Seconds to wait for its end; then it goes on as a background task."
+    )
 
 
 class RememberArguments(Arguments):
@@ -47,8 +55,13 @@ async def _shell(host: ToolHost, call_id: str, arguments: Mapping[str, Any]) -> 
         str(arguments["command"]),
         terminal=str(arguments.get("terminal", "main")),
         background=bool(arguments.get("background", False)),
+        timeout=arguments.get("timeout"),
         on_output=host.listener(call_id),
     )
+    return _shell_kept(result, arguments)
+
+
+def _shell_kept(result: CommandResult, arguments: Mapping[str, Any]) -> ToolResult:
     return shell_result(result, background=bool(arguments.get("background", False)))
 
 
@@ -70,7 +83,7 @@ def shell_result(result: CommandResult, *, background: bool = False) -> ToolResu
         if background and result.status == "running"
         else texts.command_result(result, result.output)
     )
-    return ToolResult(text, data, touched=True, output=result.output)
+    return ToolResult(text, data, touched=True, output=result.output, origin=texts.SHELL_ORIGIN)
 
 
 async def _remember(host: ToolHost, call_id: str, arguments: Mapping[str, Any]) -> ToolResult:
@@ -121,7 +134,17 @@ async def _send_file(host: ToolHost, call_id: str, arguments: Mapping[str, Any])
 TOOLS: Mapping[str, Tool] = {
     tool.name: tool
     for tool in (
-        Tool(SHELL, "Run a command in a named terminal, or in the background.", "once", _shell, True, ShellArguments),
+        Tool(
+            SHELL,
+            "Run a command in a named terminal, or in the background.",
+            "once",
+            _shell,
+            True,
+            ShellArguments,
+            kept=_shell_kept,
+        ),
+        *FILE_TOOLS,
+        FETCH,
         Tool("remember", "Keep a note in memory.", "idempotent", _remember, arguments=RememberArguments),
         Tool("recall", "Find notes and earlier turns.", "pure", _recall, arguments=RecallArguments),
         Tool("tasks", "List background tasks: processes of the sandbox, not goals.", "pure", _tasks, True),

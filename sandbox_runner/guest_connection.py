@@ -174,6 +174,18 @@ class GuestConnection:
             raise self._fail("the guest answered with the result of another call")
         return _command_result(result)
 
+    async def assist(self, call_id: str, helper: str, request: str, *, timeout: float) -> CommandResult:
+        """See ``agent.sandbox.Sandbox.assist``; ``request`` is JSON, ``timeout`` in seconds."""
+        answer = await self._ask(
+            "assist",
+            within=timeout + ANSWER_SECONDS,
+            call_id=call_id,
+            helper=helper,
+            request=request,
+            timeout_s=timeout,
+        )
+        return _command_result(self._checked(Result, answer))
+
     async def result(self, call_id: str) -> CommandResult | None:
         """Wait for a command's result; None: this guest does not know it."""
         try:
@@ -182,8 +194,8 @@ class GuestConnection:
             raise self._fail(_brief(error)) from None
         return None if isinstance(said, Unknown) else _command_result(said)
 
-    async def interrupt(self, terminal: str = "main") -> bool:
-        """SIGINT to what runs in the foreground, SIGKILL after two seconds; False: nothing ran there."""
+    async def interrupt(self, terminal: str | None = None) -> bool:
+        """SIGINT to what runs in the foreground (None: of any terminal), SIGKILL a second later; False: nothing ran."""
         return self._checked(Interrupted, await self._ask("interrupt", terminal=terminal)).interrupted
 
     async def tasks(self) -> list[BackgroundTask]:

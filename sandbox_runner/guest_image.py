@@ -88,10 +88,10 @@ def program(guest: Path) -> str:
 
 def _key(guest: Path, python: Path) -> str:
     found = [os.fspath(python), sys.version, Path(__file__).read_text()]
-    for path in sorted(guest.iterdir()):
-        if path.is_file():
+    for path in sorted(guest.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
             status = path.stat()
-            found.append(f"{path.name} {status.st_size} {status.st_mtime_ns}")
+            found.append(f"{path.relative_to(guest)} {status.st_size} {status.st_mtime_ns}")
     return hashlib.sha256("\n".join(found).encode()).hexdigest()[:16]
 
 
@@ -113,8 +113,11 @@ def _make(guest: Path, image: Path) -> None:
     for data in guest.iterdir():
         if data.suffix != ".py" and data.is_file():
             shutil.copyfile(data, image / data.name)
-    for path in image.iterdir():
-        path.chmod(0o644)
+        elif data.is_dir() and data.name != "__pycache__":
+            # Programs of their own, and what they import.
+            shutil.copytree(data, image / data.name, ignore=shutil.ignore_patterns("__pycache__"))
+    for path in image.rglob("*"):
+        path.chmod(0o755 if path.is_dir() else 0o644)
 
 
 def _recorded_patterns() -> list[tuple[str, int, tuple[Any, ...]]]:

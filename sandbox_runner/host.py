@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -12,6 +13,7 @@ from uuid import UUID
 from sqlalchemy import Connection
 
 from agent.sandbox import (
+    ASSIST_SECONDS,
     BackgroundTask,
     CommandResult,
     FrozenFile,
@@ -144,10 +146,16 @@ class TurnSandbox:
             )
         )
 
+    async def assist(
+        self, call_id: str, helper: str, request: Mapping[str, Any], *, timeout: float = ASSIST_SECONDS
+    ) -> CommandResult:
+        asked = json.dumps(dict(request))
+        return await self._awake(lambda: self._lent.assist(call_id, helper, asked, timeout))
+
     async def result(self, call_id: str) -> CommandResult | None:
         return await self._awake(lambda: self._lent.result(call_id))
 
-    async def interrupt(self, terminal: str = "main") -> None:
+    async def interrupt(self, terminal: str | None = None) -> None:
         if self._report is not None:
             await self._lent.interrupt(terminal)
 

@@ -69,6 +69,11 @@ class Manager(Keeper):
             )  # fmt: skip
         return await self._with_digest(owner, result)
 
+    async def assist(self, owner: UUID, *, call_id: str, helper: str, request: str, timeout: float) -> CommandResult:
+        async with self._answering(owner, timeout) as guest:
+            result = await guest.assist(call_id, helper, request, timeout=timeout)
+        return await self._with_digest(owner, result)
+
     async def result(self, owner: UUID, call_id: str) -> CommandResult | None:
         async with self._answering(owner, self.limits.command_timeout_seconds) as guest:
             result = await guest.result(call_id)

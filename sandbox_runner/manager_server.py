@@ -97,6 +97,10 @@ async def _run(manager: Manager, connection: object, owner: UUID, given: dict[st
     return asdict(await manager.run(owner, on_output=tell, **given))
 
 
+async def _assist(manager: Manager, connection: object, owner: UUID, given: dict[str, Any], tell: Any) -> Any:
+    return asdict(await manager.assist(owner, **given))
+
+
 async def _result(manager: Manager, connection: object, owner: UUID, given: dict[str, Any], tell: Any) -> Any:
     found = await manager.result(owner, given["call_id"])
     return asdict(found) if found else None
@@ -188,6 +192,7 @@ async def _give_back(manager: Manager, connection: object, owner: UUID, given: d
 OPS: Mapping[str, Op] = {
     "wake": _wake,
     "run": _run,
+    "assist": _assist,
     "result": _result,
     "interrupt": _interrupt,
     "tasks": _tasks,

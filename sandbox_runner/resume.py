@@ -15,7 +15,6 @@ from agent import texts as agent_texts
 from agent.engine import Step, ToolCall
 from agent.sandbox import SandboxError
 from agent.tool import Tool, ToolResult
-from agent.tools import SHELL, shell_result
 from agent.trajectory import Said
 from sandbox_runner import texts
 from sandbox_runner.host import TurnSandbox
@@ -116,7 +115,7 @@ async def close_uncertain(
 
     None: the very sandbox it was requested for lives and has never heard of it, so it has not begun.
     """
-    if call.name == SHELL:
+    if tool.kept is not None:
         try:
             result = await sandbox.result(f"{turn.hex}:{call.id}")
             if result is None and sandbox.id == requested.get("sandbox"):
@@ -124,7 +123,7 @@ async def close_uncertain(
         except SandboxError:
             result = None
         if result is not None:
-            return shell_result(result, background=bool(call.arguments.get("background", False)))
+            return tool.kept(result, call.arguments)
     if not tool.needs_sandbox:
         return ToolResult(agent_texts.interrupted(texts.outside_the_sandbox(tool.name)), {"status": "interrupted"})
     return ToolResult(agent_texts.interrupted(await sandbox.what_changed()), {"status": "interrupted"}, touched=True)

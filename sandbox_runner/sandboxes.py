@@ -245,11 +245,15 @@ class LentSandbox:
         )  # fmt: skip
         return command_result(found)
 
+    async def assist(self, call_id: str, helper: str, request: str, timeout: float) -> CommandResult:
+        found = await self._ask("assist", again=False, call_id=call_id, helper=helper, request=request, timeout=timeout)
+        return command_result(found)
+
     async def result(self, call_id: str) -> CommandResult | None:
         found = await self._ask("result", again=False, call_id=call_id)
         return None if found is None else command_result(found)
 
-    async def interrupt(self, terminal: str) -> None:
+    async def interrupt(self, terminal: str | None) -> None:
         await self._ask("interrupt", terminal=terminal)
 
     async def tasks(self) -> list[BackgroundTask]:

@@ -49,7 +49,7 @@ from workspace_store.principal import Lease, StaleLease
 log = structlog.get_logger()
 
 MAX_STEPS = 50
-STOP_POLL_SECONDS = 0.5
+STOP_POLL_SECONDS = 0.3
 
 
 @dataclass

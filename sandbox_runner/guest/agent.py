@@ -13,6 +13,7 @@ import stat
 
 from . import limits, processes
 from .framing import Connection
+from .helpers import Helpers
 from .holding import Holding
 from .loop import Loop
 from .operations import OPERATIONS
@@ -64,6 +65,7 @@ class Guest:
         self._notes: list[str] = []
         """Told with the next result of any terminal."""
         self.holding = Holding()
+        self.helpers = Helpers(loop, base, workspace, self.results)
         self.restored = False
         self.sleeping: list[Task] | None = None
         self._changed = False
@@ -307,7 +309,7 @@ class Guest:
     def shells_at_rest(self) -> tuple[set[int], set[int]]:
         """Shells that run nothing in the foreground, and those that do."""
         idle: set[int] = set()
-        busy: set[int] = set()
+        busy: set[int] = self.helpers.pids()
         for terminal in self.terminals.values():
             if terminal.shell is not None:
                 at_rest = terminal.current is None or terminal.shell.reported
@@ -380,6 +382,7 @@ class Guest:
             if pid == 0:
                 return
             self.tasks.reaped(pid, status)
+            self.helpers.reaped(pid, status)
             for terminal in self.terminals.values():
                 if terminal.shell is not None and terminal.shell.pid == pid:
                     terminal.shell.reaped(status)

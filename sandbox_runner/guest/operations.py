@@ -11,7 +11,7 @@ from .framing import MAX_FRAME
 from .output import LiveOutput, decode
 from .requests import BadRequest, count, number, string
 from .tasks import STOP_GRACE_S, Task
-from .terminal import Call
+from .terminal import Call, Terminal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 PROTOCOL = 1
 DEFAULT_TIMEOUT_S = 120.0
 DEFAULT_OUTPUT_BYTES = 1 << 20
+INSIST_S = 0.8
+"""Between asking a command to end and ending it."""
 
 
 def _hello(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
@@ -64,17 +66,38 @@ def _run(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
     guest.watch.when_relieved(lambda: terminal.submit(call))
 
 
+def _assist(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
+    if not guest.restored:
+        raise BadRequest("restore comes first")
+    call_id = string(frame, "call_id", 200)
+    if guest.results.wait(call_id, answer):
+        return
+    name, request = string(frame, "helper", 40), string(frame, "request", MAX_FRAME)
+    call = Call(call_id, name, "", number(frame, "timeout_s", DEFAULT_TIMEOUT_S), DEFAULT_OUTPUT_BYTES)
+    guest.helpers.start(call, name, request)
+    guest.results.add(call, answer)
+
+
 def _result(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
     if not guest.results.wait(string(frame, "call_id", 200), answer):
         answer({"unknown": True})
 
 
 def _interrupt(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
-    terminal = guest.terminals.get(string(frame, "terminal", 64, "main"))
-    call = terminal.current if terminal else None
-    if terminal is None or call is None or terminal.shell is None:
-        answer({"interrupted": False})
+    if frame.get("terminal") is None:
+        helped = guest.helpers.interrupt()
+        stopped = [_interrupt_terminal(guest, terminal) for terminal in list(guest.terminals.values())]
+        answer({"interrupted": helped or any(stopped)})
         return
+    terminal = guest.terminals.get(string(frame, "terminal", 64))
+    answer({"interrupted": terminal is not None and _interrupt_terminal(guest, terminal)})
+
+
+def _interrupt_terminal(guest: Guest, terminal: Terminal) -> bool:
+    """End what runs there in the foreground: it is asked first. False: nothing does."""
+    call = terminal.current
+    if call is None or terminal.shell is None:
+        return False
     call.interrupted = True
     shell = terminal.shell
     shell.interrupt(signal.SIGINT)
@@ -84,8 +107,8 @@ def _interrupt(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
             shell.interrupt(signal.SIGKILL)
             guest.loop.call_later(0.5, insist)
 
-    guest.loop.call_later(2.0, insist)
-    answer({"interrupted": True})
+    guest.loop.call_later(INSIST_S, insist)
+    return True
 
 
 def _list_tasks(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
@@ -167,6 +190,7 @@ OPERATIONS: dict[str, Callable[[Guest, dict[str, Any], Answer], None]] = {
     "hello": _hello,
     "restore": _restore,
     "run": _run,
+    "assist": _assist,
     "result": _result,
     "interrupt": _interrupt,
     "tasks": _list_tasks,
