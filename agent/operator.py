@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from agent import operator_tasks, texts
 from agent.engine import Step, ToolCall
 from agent.progress import SILENT, Progress
+from agent.tool import Tool, Tools
 from agent.trajectory import Context, Said
 
 FORMS: tuple[tuple[re.Pattern[str], str, str], ...] = (
@@ -22,6 +24,8 @@ FORMS: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (re.compile(r"output\s+(?P<task>\d{1,9})\s*", re.IGNORECASE), "task_output", ""),
     (re.compile(r"stop\s+(?P<task>\d{1,9})\s*", re.IGNORECASE), "stop_task", ""),
 )
+
+TOOL = re.compile(r"[!/]tool(?:\s+(?P<name>[\w-]+)\s*(?P<arguments>.*))?", re.DOTALL | re.IGNORECASE)
 
 # What is written as a command and is none: those that exist were answered when they arrived.
 NO_COMMAND = re.compile(r"[/!](?P<name>[A-Za-z]{2,20})(?:[ \t][^\n]*)?")
@@ -68,13 +72,38 @@ class Operator:
             if said.data.get("kind") in TOLD:
                 replies[said.message] = "\n\n".join(filter(None, (replies.get(said.message), said.text)))
                 continue
-            found = understand(said.text)
+            found = use(said.text, context.tools) or understand(said.text)
             if isinstance(found, str):
                 replies[said.message] = _about_files(said, found)
                 continue
             name, arguments = found
             return Step(calls=(ToolCall(call_id, name, arguments),))
         return Step(replies=replies)
+
+
+def use(text: str, tools: Tools) -> tuple[str, dict[str, Any]] | str | None:
+    """What ``!tool NAME {…}`` asks for, or the answer that needs no tool; None: it is no such words."""
+    found = TOOL.fullmatch(text.strip())
+    if found is None:
+        return None
+    name = found["name"]
+    if name is None:
+        return texts.tool_list([_line(tool) for tool in tools.values()])
+    if name not in tools:
+        return texts.no_such_tool(name)
+    try:
+        given = json.loads(found["arguments"] or "{}")
+        if not isinstance(given, dict):
+            raise ValueError("it takes an object")
+        return name, tools[name].read(given)
+    except ValueError as error:
+        return texts.bad_tool_arguments(name, str(error))
+
+
+def _line(tool: Tool) -> str:
+    required = tool.schema.get("required", ())
+    asks = [name if name in required else f"{name}?" for name in tool.schema.get("properties", {})]
+    return texts.tool_line(tool.name, asks, tool.repetition, tool.description)
 
 
 def _asked(context: Context) -> Iterator[Said]:

@@ -1,4 +1,4 @@
-"""Settings of the engine: which model thinks, what stands in for it, and what it may cost."""
+"""Settings of the agent: what it is made of, which model thinks, what stands in for it, and what it may cost."""
 
 from __future__ import annotations
 
@@ -49,3 +49,10 @@ class EngineSettings(Section):
     """How long the check command of a claimed task may run."""
     daily_budget_usd: PositiveFloat | None = None
     """What a day of one person or room may cost in US dollars; over it an admin is asked. No limit when not set."""
+
+
+class AgentSettings(Section):
+    """``[agent]``: what a team wrote for it."""
+
+    file: SettingsPath = None
+    """Python file with a role, tools and policies of your own; `up --agent FILE` is the same."""

@@ -7,8 +7,9 @@ from typing import Any
 
 from agent.sandbox import BackgroundTask, CommandResult
 
+WHO = "You are Nightporter: one agent with one memory and one workspace for each person, on every channel."
 POLICY = (
-    "You are Nightporter: one agent with one memory and one workspace for each person, on every channel. "
+    f"{WHO} "
     "Do what is asked, say what you did, and say plainly what you could not do.\n\n"
     "You work in a Linux sandbox of that person: /workspace holds their files, and directory, variables, functions, "
     "packages and background tasks stay from message to message. Use the tools rather than guess. Keep decisions and "
@@ -24,6 +25,12 @@ ROOM = (
     "somebody's own files or notes are asked for, you say that they are theirs to ask for in private."
 )
 
+
+def with_role(policy: str, role: str) -> str:
+    """The policy of an agent that an operator says who it is."""
+    return policy.replace(WHO, f"{role}\n\n", 1) if role else policy
+
+
 CAPABILITIES = """I have no model yet, so I understand a few exact forms:
 
 - `$ command` runs a command in your sandbox; directory, variables, functions and files stay for next time
@@ -32,6 +39,7 @@ CAPABILITIES = """I have no model yet, so I understand a few exact forms:
 - `recall …` finds notes and earlier turns
 - `tasks` lists background tasks (processes); `output N` and `stop N` act on one
 - `task start …` opens a task (a goal), `task N done` claims it, and I check it; `promise …` keeps what was promised
+- `!tool` lists the tools there are, `!tool NAME {"argument": "value"}` uses one
 - `!send PATH` sends a file of your workspace, `!show PATH` shows a picture; files you send me go to `/workspace/inbox`
 
 To talk freely I need a model, set in `nightporter.toml`: `[engine]` with `model = "anthropic:…"` or
@@ -45,6 +53,23 @@ NO_FILE_KEPT = "I got no file that I could keep."
 NO_TASKS = "No background tasks."
 SHELL_ORIGIN = "the shell"
 EMPTY_COMMAND = "There is no command after the `$`."
+
+
+def no_such_tool(name: str) -> str:
+    return f"There is no tool {code(name)}; `!tool` lists those that there are."
+
+
+def tool_list(lines: Sequence[str]) -> str:
+    return "These tools are there; `!tool NAME {…}` uses one:\n\n" + "\n".join(lines)
+
+
+def tool_line(name: str, asks: Sequence[str], repetition: str, description: str) -> str:
+    """``asks``: the names of what it is asked with, ``?`` behind what may be left out."""
+    return f"- `{name}({', '.join(asks)})` ({repetition}): {description.partition(chr(10))[0]}"
+
+
+def bad_tool_arguments(name: str, fault: str) -> str:
+    return f"I did not use `{name}`: {fault}. Write what it takes as JSON: `!tool {name} {{…}}`."
 
 
 def no_such_command(name: str) -> str:

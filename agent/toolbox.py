@@ -6,11 +6,11 @@ never keeps a turn from going on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from agent.tool import ToolHost, Tools
+from agent.tool import Tool, ToolHost, Tools
 from agent.tools import TOOLS
 
 
@@ -36,6 +36,8 @@ class Toolbox:
 
     standing: Tools = field(default_factory=lambda: TOOLS)
     sources: Sequence[ToolSource] = ()
+    guard: Callable[[Tool], Tool] = lambda tool: tool
+    """Puts what stands before every tool before a source's; ``standing`` has it already."""
 
     async def offer(self, host: ToolHost) -> Offer:
         """The tools of one turn."""
@@ -44,6 +46,6 @@ class Toolbox:
         tools, notes = dict(self.standing), list[str]()
         for source in self.sources:
             found = await source.offer(host)
-            tools |= {name: tool for name, tool in found.tools.items() if name not in tools}
+            tools |= {name: self.guard(tool) for name, tool in found.tools.items() if name not in tools}
             notes += found.notes
         return Offer(tools, tuple(notes))

@@ -10,9 +10,11 @@ import asyncio
 from functools import partial
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+from uuid import UUID
 
 from agent import engines
 from agent.operator import Operator
+from agent.toolbox import Toolbox
 from gateway import service as gateway_service
 from gateway.email.config import EmailConfig
 from gateway.platforms import PlatformSettings
@@ -21,6 +23,8 @@ from identity.access import Access
 from identity.limits import Limits
 from nightporter import texts
 from nightporter.approval_hooks import HOOKS
+from nightporter.authoring import agents
+from nightporter.authoring.agents import Employed
 from nightporter.errors import ConfigurationError
 from nightporter.service import Service, ServiceContext
 from nightporter.settings import Settings
@@ -34,6 +38,7 @@ from sandbox_runner.egress import service as egress_service
 from sandbox_runner.egress import trust
 from sandbox_runner.verifying import Verifier
 from workspace_store import schema
+from workspace_store.blobs import DirectoryBlobs
 
 EGRESS = Service("egress", "nightporter.services:egress", stop_stage=2)
 SANDBOX_MANAGER = Service("sandbox-manager", "nightporter.services:sandbox_manager", stop_stage=1)
@@ -128,6 +133,7 @@ def runner(context: ServiceContext) -> None:
         judge = engines.make_judge(settings.engine)
     except engines.EngineNotAvailable as error:
         raise ConfigurationError(f"engine.model: {error}") from error
+    employed = _employed(settings)
     asyncio.run(
         runner_service.serve(
             home=settings.home,
@@ -138,6 +144,8 @@ def runner(context: ServiceContext) -> None:
             patience_seconds=settings.engine.patience_minutes * 60,
             daily_budget_usd=settings.engine.daily_budget_usd,
             verifier=Verifier(judge, settings.engine.check_timeout_seconds),
+            toolbox=employed.toolbox,
+            role=employed.role,
             concurrency=settings.runner.concurrency,
             files=settings.files,
             arrivals=settings.router.arrivals,
@@ -145,6 +153,23 @@ def runner(context: ServiceContext) -> None:
             ready=context.ready,
         )
     )
+
+
+def _employed(settings: Settings) -> Employed:
+    """The agent that the settings name. Raises ConfigurationError for one that cannot be run."""
+    blobs = DirectoryBlobs(settings.home / "blobs")
+
+    async def read_blob(owner: UUID, blob: str) -> bytes:
+        return await asyncio.to_thread(blobs.get, owner, blob)
+
+    if settings.agent.file is None:
+        return Employed(Toolbox(), "")
+    return agents.employ(settings.agent.file, read_blob)
+
+
+def check_agent(settings: Settings) -> None:
+    """Raises ConfigurationError where a team's agent cannot be run. Runs its file, so in a process of its own."""
+    _employed(settings)
 
 
 def prepare(settings: Settings) -> None:

@@ -18,7 +18,7 @@ from typing import Annotated, Any, get_args
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
-from agent.settings import EngineSettings
+from agent.settings import AgentSettings, EngineSettings
 from gateway.settings import EmailSettings, HttpSettings, SlackSettings, TelegramSettings
 from identity.settings import AccessSettings, IdentitySettings
 from nightporter import texts
@@ -49,6 +49,7 @@ class Settings(Section):
     email: EmailSettings = EmailSettings()
     identity: IdentitySettings = IdentitySettings()
     access: AccessSettings = AccessSettings()
+    agent: AgentSettings = AgentSettings()
     engine: EngineSettings = EngineSettings()
     sandbox: SandboxSettings = SandboxSettings()
     egress: EgressSettings = EgressSettings()

@@ -23,7 +23,7 @@ from nightporter import home, process, texts, valkey
 from nightporter.errors import ConfigurationError
 from nightporter.listening import address_of, listen
 from nightporter.service import Entry, Service, ServiceContext
-from nightporter.services import ALL, GATEWAY, PRELOAD, RUNNER_AND_SANDBOXES, prepare
+from nightporter.services import ALL, GATEWAY, PRELOAD, RUNNER, RUNNER_AND_SANDBOXES, check_agent, prepare
 from nightporter.settings import Settings
 from nightporter.supervisor import Program, Supervisor
 from nightporter.token import ensure_token, token_path
@@ -86,6 +86,8 @@ def run(settings: Settings, house: House = WHOLE_HOUSE, command: str = "nightpor
     try:
         if house.prepare is not None:
             _prepare(settings, house.prepare, private)
+        if RUNNER in house.services and settings.agent.file is not None:
+            _prepare(settings, check_agent, private)
         for service in house.services:
             supervisor.add(_program(service, entries[service.name], settings, sockets))
     except BaseException:

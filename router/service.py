@@ -11,6 +11,7 @@ from uuid import UUID
 import redis
 
 from agent.engine import Engine
+from agent.toolbox import Toolbox
 from identity import merging
 from router import joining
 from router.bells import Ringer, queue_name
@@ -60,6 +61,8 @@ async def serve(
     schedules: ScheduleLimits,
     daily_budget_usd: float | None,
     verifier: Verifier,
+    toolbox: Toolbox,
+    role: str,
     ready: Callable[[], None],
 ) -> None:
     """Serve until SIGTERM: then take no more, let turns finish for a moment, cut off the rest."""
@@ -82,7 +85,9 @@ async def serve(
         patience_seconds,
         arrivals,
         daily_budget_usd,
-        verifier=verifier,
+        toolbox,
+        verifier,
+        role,
     )
     runner = Runner(life.id, database, lives, turns, ringer.publish)
 

@@ -70,6 +70,8 @@ class TurnRunner:
     daily_budget_usd: float | None = None
     toolbox: Toolbox = field(default_factory=Toolbox)
     verifier: Verifier = field(default_factory=Verifier)
+    role: str = ""
+    """Who the agent is, where an operator says so."""
 
     async def run(self, lease: Lease, row: Row, *, alone: bool = False, begun: Begun | None = None) -> bool:
         """Run one turn to its commit; whether the lease was given back with it (nothing else waits).
@@ -179,6 +181,7 @@ class TurnRunner:
                 step = await self._approved(turn)
             if step is None:
                 view = context.build(turn.seen, turn.said, turn.offer.tools)
+                view.policy = agent_texts.with_role(view.policy, self.role)
                 fit(view, self.engine.context_window)
                 await self._within_budget(turn)
                 thinking = partial(self.engine.step, view, turn.progress)
@@ -335,13 +338,13 @@ class TurnRunner:
 
     async def _keep_back(self, turn: Turn, sandbox: TurnSandbox, gate: Gate, call: ToolCall) -> ToolResult | None:
         """What is said instead of running a tool that is refused or has to be approved first; None: it may run."""
+        # What the engine said first: asked again, it might say something else under the same call.
+        await self._append(turn, [])
         verdict = await gate(sandbox, call.arguments)
         if verdict is None:
             return None
         if isinstance(verdict, Refuse):
             return ToolResult(agent_texts.refused(verdict.reason), {"status": "refused"})
-        # What the engine said first: asked again, it might say something else under the same call.
-        await self._append(turn, [])
         made = await self.database.write(lambda connection: gating.request(connection, turn, call, verdict))
         self.publish(turn.principal, {"bell": "outbox"})
         if made is None:

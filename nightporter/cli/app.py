@@ -40,6 +40,9 @@ User = Annotated[str, typer.Option("--user", help="Speak as this user of the loc
 Whose = Annotated[
     str, typer.Argument(metavar="USER", help="UUID, or a name such as local:ann, email:a@b.org, slack:T1/C1 (a room).")
 ]
+AgentFile = Annotated[
+    Path | None, typer.Option("--agent", metavar="FILE", help="Python file of an agent of your own, as agent.file.")
+]
 Files = Annotated[list[Path], typer.Argument(exists=True, dir_okay=False, readable=True, help="Files, in order.")]
 
 
@@ -70,9 +73,9 @@ def _serving() -> ModuleType:
 
 
 @app.command()
-def up() -> int:
+def up(agent: AgentFile = None) -> int:
     """Start everything on this machine, and keep it running until Ctrl-C."""
-    return int(_serving().up())
+    return int(_serving().up(agent))
 
 
 @app.command()
@@ -82,9 +85,9 @@ def gateway() -> int:
 
 
 @app.command()
-def runner() -> int:
+def runner(agent: AgentFile = None) -> int:
     """Start a runner alone: turns, and the sandboxes of this host."""
-    return int(_serving().runner())
+    return int(_serving().runner(agent))
 
 
 @app.command()

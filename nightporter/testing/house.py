@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -36,6 +36,8 @@ class House:
     def __init__(self, home: Path, **settings: str) -> None:
         self.home = home
         self.settings = settings
+        self.arguments: Sequence[str] = ()
+        """Of ``up``."""
         self.process: subprocess.Popen[str] | None = None
         self.output: list[str] = []
 
@@ -51,7 +53,7 @@ class House:
         }
 
     def start(self) -> House:
-        command = [sys.executable, "-m", "nightporter", "up"]
+        command = [sys.executable, "-m", "nightporter", "up", *self.arguments]
         self.process = subprocess.Popen(
             command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
