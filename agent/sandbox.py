@@ -82,6 +82,8 @@ class WakeReport:
     """Digest of the state it was restored from; None: there was none."""
     notes: tuple[str, ...] = ()
     """What could not be restored and what was done instead, each a sentence for the briefing."""
+    screens: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What each terminal showed last, a line each; of a fresh one only."""
 
 
 ASSIST_SECONDS = 30.0

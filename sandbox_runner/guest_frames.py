@@ -24,6 +24,7 @@ _Name = Annotated[str, Field(max_length=256)]
 _FilePath = Annotated[str, Field(max_length=8192)]
 _Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 _Notes = Annotated[tuple[Annotated[str, Field(max_length=8192)], ...], Field(max_length=_MAX_NOTES, strict=False)]
+_Lines = Annotated[tuple[Annotated[str, Field(max_length=1024)], ...], Field(max_length=256, strict=False)]
 _Count = Annotated[int, Field(ge=0, lt=1 << 53)]
 
 
@@ -90,7 +91,8 @@ class Restored(Said):
     """What a guest came up from. ``digest`` is None where there was no usable state."""
 
     digest: _Digest | None
-    terminals: Annotated[tuple[_Name, ...], Field(max_length=64, strict=False)]
+    terminals: Annotated[dict[_Name, _Lines], Field(max_length=64)]
+    """What each showed last."""
     ended: Annotated[tuple[TaskRecord, ...], Field(max_length=256, strict=False)]
     """Tasks whose end was not recorded by the host before the sandbox went."""
     notes: _Notes

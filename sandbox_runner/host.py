@@ -79,7 +79,7 @@ class TurnSandbox:
 
     @property
     def briefing(self) -> list[str]:
-        return list(self._report.notes) if self._report else []
+        return [*self._report.notes, *texts.screens(self._report.screens)] if self._report else []
 
     def unsaid_events(self) -> list[Event]:
         """Events to journal with the next ones of the turn; told once."""

@@ -226,7 +226,8 @@ class LentSandbox:
     async def wake(self) -> tuple[WakeReport, str]:
         """Wake it; how it came up, and the live directory's id."""
         found = await self._ask("wake")
-        report = WakeReport(found["sandbox_id"], found["fresh"], found["state_digest"], tuple(found["notes"]))
+        screens = {name: tuple(lines) for name, lines in found["screens"].items()}
+        report = WakeReport(found["sandbox_id"], found["fresh"], found["state_digest"], tuple(found["notes"]), screens)
         return report, found["live_id"]
 
     async def run(

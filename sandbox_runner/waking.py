@@ -138,7 +138,7 @@ class Waker(ABC):
                 raise SandboxLost(texts.guest_silent()) from error
             raise
         digest = await asyncio.to_thread(seat.state_digest)
-        report = WakeReport(sandbox_id, True, digest, (*restored.notes, *missing))
+        report = WakeReport(sandbox_id, True, digest, (*restored.notes, *missing), restored.terminals)
         ended = asyncio.create_task(running.wait())
         trees = (seat.volume.workspace, seat.volume.home, *(annex.seat.volume.workspace for annex in seat.annexes))
         on_disk = OnDisk(trees, running, guest, lambda: self._end(seat, running))

@@ -260,6 +260,9 @@ def state(kept: Mapping[str, Any]) -> str:
                 shown = ", ".join(map(str, sorted(held) if isinstance(held, dict) else held))
                 lines.append(f"  {key.replace('_', ' ')}: {shown[:500]}")
         lines.append(f"  history: {len(terminal.get('history', []))} commands")
+        if terminal.get("open"):
+            lines.append(f"  open in it: {terminal['open']} (it cannot be brought back)")
+        lines += [f"  | {line}" for line in terminal.get("scrollback", [])]
     for task in kept.get("tasks", []):
         command = " ".join(map(str, task.get("argv", [])))[:200]
         lines.append(

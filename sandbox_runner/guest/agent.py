@@ -198,6 +198,7 @@ class Guest:
         if ended.code == 137 and not call.interrupted:
             notes.append(_MEMORY_NOTE)
         terminal.notes, self._notes = [], []
+        terminal.scroll(call)
         self._changed = False
         notes += self.publish()
         self._give(terminal, call, "interrupted" if call.interrupted else "exited", ended.code, notes)
@@ -258,6 +259,8 @@ class Guest:
         cwd = processes.working_directory(shell.pid) or self.workspace
         # Run again only by a person's wish: it was not asked to be a service, and half of it is done already.
         task = Task(self.tasks.new_number(), ["bash", "-c", call.command], cwd, environment, "ask")
+        task.terminal = terminal.name
+        terminal.scroll(call)
         self.tasks.adopt_shell(task, shell)
         head, tail, omitted = call.output.parts()
         if task.writer is not None:
@@ -339,6 +342,8 @@ class Guest:
         notes: list[str] = []
         self.reopen_roots(notes)
         running = self.tasks.running() if self.sleeping is None else self.sleeping
+        for task in running:
+            task.look()
         ended = self.tasks.untold()
         return notes + self.publisher.publish(self.terminals.values(), running, ended, self.tasks.next_number)
 

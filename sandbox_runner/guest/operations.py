@@ -148,6 +148,8 @@ def _shutdown(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
     grace = number(frame, "grace_s", 2.0)
     guest.look()
     guest.sleeping = guest.tasks.running()
+    for task in guest.sleeping:
+        task.look()
     left = [len(guest.sleeping)]
 
     def finish() -> None:

@@ -115,6 +115,16 @@ def open_file(pid: int, descriptor: int) -> str:
         return ""
 
 
+def reads_terminal(pid: int) -> bool:
+    """Whether it has a terminal open to read from: nobody's standard input is one here, so it was opened for that."""
+    try:
+        numbers = [int(name) for name in os.listdir(f"/proc/{pid}/fd")]
+    except OSError:
+        return False
+    names = [open_file(pid, number) for number in numbers if number not in (1, 2)]
+    return any(name == "/dev/tty" or name.startswith("/dev/pts/") for name in names)
+
+
 def true_directory(pid: int, said: str) -> str:
     """The working directory of a process that calls it ``said``: by its present name, should that be another one."""
     try:

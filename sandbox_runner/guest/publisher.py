@@ -6,6 +6,7 @@ import os
 from functools import partial
 
 from . import seal, state_file
+from .scrollback import without_secrets
 from .secret_filter import text_holds_secret, variable_holds_secret
 from .tasks import Task
 from .terminal import Terminal
@@ -110,8 +111,25 @@ class Publisher:
         if len(history) < len(terminal.history):
             self._withhold("a command in the history", notes)
         state["history"] = history
+        shown = list(terminal.scrollback.lines)
+        state["scrollback"] = without_secrets(shown, self._withheld(terminal))
+        if len(state["scrollback"]) != len(shown) or state["scrollback"] != shown:
+            self._withhold(f"what terminal {terminal.name} showed, in part", notes)
+        state["open"] = terminal.open_program()
+        if text_holds_secret(state["open"]):
+            state["open"] = state["open"].split(" ")[0]
         state["not_kept"] = sorted(not_kept)
         return state
+
+    @staticmethod
+    def _withheld(terminal: Terminal) -> Iterator[str]:
+        """Values that are secrets by the name of their variable, and may be told by nothing but themselves."""
+        variables = terminal.state["variables"] if terminal.state else {}
+        for name, variable in variables.items():
+            value = variable["value"]
+            for each in value.values() if isinstance(value, dict) else [value]:
+                if each and variable_holds_secret(name, each):
+                    yield from each.splitlines()
 
     def _task(self, task: Task, notes: list[str]) -> dict[str, Any]:
         record = task.record()
@@ -120,6 +138,9 @@ class Publisher:
         if secret or sum(map(len, task.argv)) > _ITEM_BYTES:
             self._withhold(f"arguments of task {task.number}", notes, "" if secret else " (too large)")
             _drop_arguments(record)
+        record["terminal"], record["open"] = task.terminal, task.open
+        if text_holds_secret(task.open):
+            record["open"] = task.open.split(" ")[0]
         record["environment"] = {}
         for name, value in task.environment.items():
             if variable_holds_secret(name, value):
@@ -135,6 +156,7 @@ class Publisher:
             return data
         for terminal in document["terminals"].values():
             terminal["history"] = terminal["history"][-_HISTORY_SHRUNK:]
+            terminal["scrollback"] = terminal["scrollback"][-_HISTORY_SHRUNK:]
         data = state_file.encode(document)
         excess = len(data) - _BODY_BYTES
         droppable = sorted(_droppable(document), key=lambda item: item[0])

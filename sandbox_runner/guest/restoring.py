@@ -59,13 +59,17 @@ def restore(guest: Guest, loop: Loop, state: str | None, answer: Callable[[dict[
             notes.extend(terminal.notes)
             terminal.notes = []
         untold = [task.told() for task in guest.tasks.untold()]
-        answer({"digest": loaded.digest, "terminals": sorted(guest.terminals), "ended": untold, "notes": notes})
+        screens = {name: list(terminal.scrollback.lines) for name, terminal in guest.terminals.items()}
+        answer({"digest": loaded.digest, "terminals": screens, "ended": untold, "notes": notes})
 
     gathering = _Gathering(loop, finish)
     for name, record in loaded.terminals.items():
         terminal = guest.terminal(name)
         terminal.history.extend(record.pop("history"))
-        not_kept = record.pop("not_kept")
+        terminal.scrollback.lines.extend(record.pop("scrollback"))
+        program, not_kept = record.pop("open"), record.pop("not_kept")
+        if program:
+            notes.append(_was_open(program, name))
         notes += [f"{what} was not kept in terminal {name}; set it again where it is needed" for what in not_kept]
         terminal.state = record
         terminal.on_ready = _check(guest, terminal, gathering)
@@ -100,6 +104,10 @@ def _check(guest: Guest, terminal: Terminal, gathering: _Gathering) -> Callable[
     return ready
 
 
+def _was_open(program: str, terminal: str) -> str:
+    return f"{program} was open in terminal {terminal}; it could not be kept"
+
+
 def _is_program(name: str, path: str, cwd: str) -> bool:
     places = [cwd] if "/" in name else path.split(":")
     return any(os.access(os.path.join(place, name), os.X_OK) for place in places)
@@ -112,6 +120,9 @@ def _task_of(record: dict[str, Any]) -> Task:
 
 
 def _restore_task(guest: Guest, record: dict[str, Any], notes: list[str]) -> None:
+    if record["open"]:
+        notes.append(_was_open(record["open"], record["terminal"]))
+        return
     title = f"task {record['task']} ({' '.join(record['argv'])[:120]})"
     if record["policy"] != "restart":
         if record["policy"] == "ask":

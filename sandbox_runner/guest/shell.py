@@ -12,6 +12,7 @@ import signal
 import termios
 import time
 
+from . import processes
 from . import shell_scripts as scripts
 from .limits import Pair
 from .loop import Loop, Timer
@@ -32,6 +33,7 @@ _LATE_MARKER_S = 0.3
 _DRAIN_S = 0.015
 _CHECK_S = 0.5
 _STUCK_CHECKS = 2
+_PROGRAM_CHARS = 200
 _DUMP_ENDS_S = 0.001
 _DUMP_ENDS_TRIES = 10
 _HIDDEN_NOTE = "functions called builtin or . were removed: the terminal could not go on with them"
@@ -159,6 +161,21 @@ class Shell:
             return os.tcgetpgrp(self._master)
         except OSError:
             return self.pid
+
+    def interactive_program(self) -> str:
+        """What reads the terminal in the foreground (a REPL, an editor, an ssh), as it was called; empty: nothing."""
+        group = self.foreground()
+        if group <= 1 or group == self.pid:
+            return ""
+        members = sorted(process.pid for process in processes.scan().values() if process.group == group)
+        try:
+            raw = not termios.tcgetattr(self._master)[3] & termios.ICANON
+        except termios.error:
+            raw = False
+        for pid in members:
+            if raw or processes.reads_terminal(pid):
+                return " ".join(processes.arguments(pid))[:_PROGRAM_CHARS]
+        return ""
 
     def interrupt(self, number: int) -> None:
         """As Ctrl-C: the foreground group gets it and, with SIGINT, the shell, which then gives up the whole line."""

@@ -338,7 +338,9 @@ def checked(raw: object) -> tuple[State, list[str]]:
     state["directories"] = [folder for folder in state["directories"] if folder.startswith("/")]
     names = unset if isinstance(unset, list) else []
     state["unset"] = [name for name in names if isinstance(name, str) and NAME.match(name)]
-    for key in ("history", "not_kept"):
+    program = source.get("open")
+    state["open"] = program[:200] if isinstance(program, str) and _text(program) else ""
+    for key in ("history", "not_kept", "scrollback"):
         value = source.get(key, [])
         state[key] = [item for item in value if _text(item)][-200:] if isinstance(value, list) else []
     state["limits"] = limits.checked(source.get("limits", {}))

@@ -133,6 +133,8 @@ def _checked_task(raw: object) -> dict[str, Any] | None:
         "environment": environment,
         "exit_code": code if isinstance(code, int) and not isinstance(code, bool) else None,
         "log": log if isinstance(log, str) else "",
+        "open": raw["open"][:200] if isinstance(raw.get("open"), str) else "",
+        "terminal": raw["terminal"][:64] if isinstance(raw.get("terminal"), str) else "",
         "policy": policy if policy in ("restart", "ask", "never") else "ask",
         "started_at": raw["started_at"] if isinstance(raw.get("started_at"), (int, float)) else 0.0,
         "starts": starts,

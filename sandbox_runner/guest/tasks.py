@@ -51,6 +51,9 @@ class Task:
         self.writer: TaskLog | None = None
         self.shell: Shell | None = None
         """The stuck shell of a command past its timeout."""
+        self.terminal = ""
+        self.open = ""
+        """The interactive program that has the terminal of that name: it cannot be brought back."""
         self.on_stopped: list[Callable[[], None]] = []
         self.stopped = False
         """Somebody asked for its end."""
@@ -69,6 +72,11 @@ class Task:
             "starts": self.starts,
             "started_at": self.started_at,
         }
+
+    def look(self) -> None:
+        """See whether what it runs is interactive, while that still lives."""
+        if self.state == "running" and self.shell is not None:
+            self.open = self.shell.interactive_program()
 
     def told(self) -> dict[str, Any]:
         """The record as the host is told it, with arguments to be read by people."""

@@ -8,7 +8,9 @@ import time
 from collections import deque
 
 from .loop import Loop, Timer
-from .output import CappedOutput, LiveOutput
+from .output import CappedOutput, LiveOutput, decode
+from .requests import without_own_lines
+from .scrollback import TAKEN_BYTES, Scrollback
 from .shell import Shell
 from .shell_state import Dump, without_hooks
 
@@ -89,6 +91,7 @@ class Terminal:
         self.state: State | None = None
         """As of the last command that ended; a new shell starts from it."""
         self.history: deque[str] = deque(maxlen=HISTORY_ENTRIES)
+        self.scrollback = Scrollback()
         self.notes: list[str] = []
         """For the next result."""
         self.queue: deque[Call] = deque()
@@ -113,6 +116,18 @@ class Terminal:
             shell.append(self.shell)
             self.notes += self.shell.notes
             self.shell.notes = []
+
+    def scroll(self, call: Call) -> None:
+        """What a call has printed so far is on the screen; its own lines that ``set -x`` shows are not."""
+        head, tail, _ = call.output.parts()
+        shown = decode((head + tail)[-TAKEN_BYTES:])
+        if self.shell is not None:
+            shown = without_own_lines(shown, call.token, self.shell.command_path)
+        self.scrollback.add(call.command, shown.encode("utf-8", "replace"))
+
+    def open_program(self) -> str:
+        """The interactive program that has the terminal; empty: none has."""
+        return self.shell.interactive_program() if self.shell is not None and self.current is not None else ""
 
     def proceed(self) -> None:
         """The current call has its result; start the next one."""

@@ -1,0 +1,80 @@
+"""The last lines of a terminal, as text for people: nothing in them moves a cursor, and no secret is among them."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+
+from .output import decode
+from .secret_filter import text_holds_secret
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+LINES = 200
+LINE_CHARS = 400
+CHARS = 16 << 10
+TAKEN_BYTES = 32 << 10
+"""Of what one command printed last."""
+NOT_KEPT = "[not kept: it looks like a secret]"
+_LONG_ENOUGH = 6
+"""A withheld value that is shorter is in too many lines that say nothing of it."""
+
+_ESCAPE = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # CSI (ECMA-48, 5.4)
+    r"|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"  # OSC, DCS, SOS, PM, APC, with their strings
+    r"|[ -/]*[0-~])?"
+)
+_BACKSPACE = re.compile(r"[^\x08]\x08")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_KEY_BEGINS = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY")
+_KEY_ENDS = re.compile(r"-----END [A-Z0-9 ]*PRIVATE KEY")
+
+
+def as_shown(text: str) -> list[str]:
+    """Lines as a person saw them last: escape sequences gone, what a carriage return wrote over gone."""
+    lines = []
+    for line in _ESCAPE.sub("", text).split("\n"):
+        shown = line.rstrip("\r").rpartition("\r")[2]
+        while _BACKSPACE.search(shown):
+            shown = _BACKSPACE.sub("", shown)
+        lines.append(_CONTROL.sub("", shown.replace("\t", "    "))[:LINE_CHARS])
+    return lines
+
+
+def without_secrets(lines: Iterable[str], withheld: Iterable[str] = ()) -> list[str]:
+    """The same lines, those replaced that hold a secret by its shape, by its name, or a value in ``withheld``."""
+    values = [value for value in withheld if len(value) >= _LONG_ENOUGH]
+    kept: list[str] = []
+    in_key = False
+    for line in lines:
+        in_key = in_key or _KEY_BEGINS.search(line) is not None
+        secret = in_key or text_holds_secret(line) or any(value in line for value in values)
+        if _KEY_ENDS.search(line):
+            in_key = False
+        if not secret:
+            kept.append(line)
+        elif not kept or kept[-1] != NOT_KEPT:
+            kept.append(NOT_KEPT)
+    return kept
+
+
+class Scrollback:
+    """What a terminal showed last, a command with its output after it."""
+
+    def __init__(self) -> None:
+        self.lines: deque[str] = deque(maxlen=LINES)
+
+    def add(self, command: str, output: bytes) -> None:
+        first, *more = as_shown(command.strip("\n"))
+        self.lines.extend([f"$ {first}", *(f"> {line}" for line in more)][:LINES])
+        text = decode(output[-TAKEN_BYTES:])
+        if text:
+            self.lines.extend(as_shown(text.removesuffix("\n"))[-LINES:])
+        self.fit()
+
+    def fit(self) -> None:
+        size = sum(map(len, self.lines))
+        while size > CHARS:
+            size -= len(self.lines.popleft())
