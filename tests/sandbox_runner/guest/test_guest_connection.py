@@ -139,7 +139,7 @@ async def test_a_command_before_the_restore_is_refused(house: Any, guest: Any) -
         await woken.run("true")
     assert house.state_path.read_bytes() == before
     restored, result = await asyncio.gather(woken.connection.restore(house.kept()), woken.run("echo $x"))
-    assert restored.terminals == ("main",)
+    assert list(restored.terminals) == ["main"]
     assert result.output == "1\n"
     with pytest.raises(GuestRefused, match="once"):
         await woken.connection.restore()
