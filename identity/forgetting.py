@@ -21,8 +21,19 @@ from sqlmodel import Field, SQLModel
 import identity
 import workspace_store
 from identity import linking, pairing, users
-from workspace_store import attachments, changes, checkpoints, context_heads, facts, inbox, journal, memory_index
+from workspace_store import (
+    attachments,
+    changes,
+    checkpoints,
+    context_heads,
+    erasure,
+    facts,
+    inbox,
+    journal,
+    memory_index,
+)
 from workspace_store.database import now_us, table, to_json
+from workspace_store.erasure import FORGOTTEN
 from workspace_store.principal import principal as principals
 
 CHAIN = frozenset({"journal_event", "principal"})
@@ -31,7 +42,6 @@ OWNED_BY = ("principal", "user", "maker", "kept", "absorbed", "asked")
 """Columns that say whose a row is."""
 DONE_BY = ("actor", "asked_by", "given_by", "decided_by")
 """Columns that say who did something; it is left, and nobody named."""
-FORGOTTEN = "(forgotten)"
 
 
 class ReceiptRow(SQLModel, table=True):
@@ -152,9 +162,8 @@ def _erase_from_rooms(connection: Connection, owners: Sequence[UUID]) -> int:
     found = connection.execute(select(inbox.inbox.c.id, inbox.inbox.c.principal, inbox.inbox.c.envelope).where(*theirs))
     rows = found.all()
     for row in rows:
-        envelope = json.loads(row.envelope)
-        blank = {**envelope, "text": FORGOTTEN, "context": "", "speaker": "", "attachments": []}
-        blank["sender"] = {**envelope["sender"], "external_id": "", "display": "", "vouched_mail": ""}
+        blank = {**erasure.without_words(row.envelope), "speaker": ""}
+        blank["sender"] = {**blank["sender"], "external_id": "", "display": "", "vouched_mail": ""}
         connection.execute(update(inbox.inbox).where(inbox.inbox.c.id == row.id).values(envelope=to_json(blank)))
         about = journal.payload.c.body.like(f'%"message":"{row.id.hex}"%')
         connection.execute(delete(journal.payload).where(journal.payload.c.principal == row.principal, about))

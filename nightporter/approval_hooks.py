@@ -8,6 +8,11 @@ from __future__ import annotations
 
 from sandbox_runner import budget
 from sandbox_runner.egress import asking
+from workspace_store import erasure
 from workspace_store.approvals import Hooks
 
-HOOKS: Hooks = {asking.KIND: asking.decided, budget.KIND: budget.decided}
+HOOKS: Hooks = {
+    asking.KIND: asking.decided,
+    budget.KIND: budget.decided,
+    erasure.APPROVAL_KIND: erasure.decided,
+}

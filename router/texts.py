@@ -21,9 +21,7 @@ NOT_YOURS = "This is not yours to answer."
 NEEDS_MAIL_CODE = (
     "By mail I take only the answer written in the question's own mail, with its longer ID; answer that mail with it."
 )
-NO_NOTES = "I keep no notes for you yet."
 NO_GENERATIONS = "Your workspace has no generations yet."
-NO_NOTES_OF_ROOM = "I keep no notes for this room yet."
 NO_GENERATIONS_OF_ROOM = "This room's workspace has no generations yet."
 STOP_IS_FOR_MEMBERS = "Only members can stop what runs here."
 CONTINUE_WHERE = "Where shall we go on? Say `/continue email`, `/continue slack` or `/continue telegram`."

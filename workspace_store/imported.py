@@ -85,7 +85,8 @@ def take(connection: Connection, owner: UUID, batch: Sequence[Words]) -> Taken:
         memory_index.index_all(connection, items)
         body = {"count": len(rows), "first": min(w.at for w in fresh), "last": max(w.at for w in fresh)}
         journal.append(connection, owner, [Event("history.imported", body)], under=None)
-    other = {w.key for w in batch if w.key in there and there[w.key] != (storable(w.text), w.role)}
+    # What was forgotten since has no words to differ in.
+    other = {w.key for w in batch if w.key in there and there[w.key][0] and there[w.key] != (storable(w.text), w.role)}
     return Taken(len(fresh), len(batch) - len(fresh), frozenset(other))
 
 

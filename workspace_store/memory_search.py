@@ -115,6 +115,13 @@ def within(hits: Iterable[Hit], characters: int) -> list[Hit]:
     return kept
 
 
+def matches_all(query: str, body: str) -> bool:
+    """Whether a text holds every word of a query that says something."""
+    words = plain(query).split()
+    held = frozenset(plain(body).split())
+    return all(term.matches(held) for term in _terms([word for word in words if word not in STOP_WORDS] or words))
+
+
 def has_vectors(connection: Connection, owner: UUID, model: str) -> bool:
     """Whether a query's meaning is worth computing."""
     return model in models_of(connection, principal.scope(connection, owner))

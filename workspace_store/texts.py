@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -55,3 +55,44 @@ NATIONAL_ID = "a national identity number"
 def withheld(what: str) -> str:
     """What stands in memory in place of what is not kept there."""
     return f"[{what}, not kept]"
+
+
+FORGOTTEN = "(forgotten)"
+NOTHING_FORGOTTEN = "Nothing was forgotten."
+FORGET_WHAT_WAS_LISTED = "forget for good what was listed here"
+WORDS_SHOWN = 60
+
+
+class _Target(Protocol):
+    @property
+    def kind(self) -> str: ...
+    @property
+    def at(self) -> int: ...
+    @property
+    def words(self) -> str: ...
+
+
+KINDS = {"note": "the note", "turn": "what was said in the turn", "imported": "the imported words"}
+
+
+def day(at: int) -> str:
+    return f"{datetime.fromtimestamp(at / 1e6, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def target(found: _Target) -> str:
+    words = " ".join(found.words.replace("`", "'").split())
+    shown = words if len(words) <= WORDS_SHOWN else f"{words[:WORDS_SHOWN]}…"
+    said = f" of {day(found.at)}" if found.at else ""
+    return f"{KINDS[found.kind]}{said}" + (f": {shown}" if shown else "")
+
+
+def forget_these(targets: Sequence[_Target]) -> str:
+    """Completes "May I …?"."""
+    return "forget for good\n\n" + "\n".join(f"- {target(one)}" for one in targets) + "\n\n"
+
+
+def forgot(counts: Mapping[str, int]) -> str:
+    """What was forgotten, counted."""
+    named = {"notes": "note", "turns": "turn", "imported": "imported message"}
+    parts = [f"{count} {named[name]}{'s' if count != 1 else ''}" for name, count in counts.items() if count]
+    return f"Forgotten: {', '.join(parts)}." if parts else NOTHING_FORGOTTEN

@@ -10,7 +10,7 @@ from identity import users
 from identity.users import GUEST
 from router import texts
 from router.commands.command import Asked, Command
-from workspace_store import checkpoints, memory, principal
+from workspace_store import checkpoints, principal
 from workspace_store import tenancy as tenancies
 
 
@@ -35,12 +35,6 @@ def _stop(connection: Connection, asked: Asked) -> str:
     return texts.STOPPING
 
 
-def _memory(connection: Connection, asked: Asked) -> str:
-    notes = memory.notes(connection, asked.principal)
-    nothing = texts.NO_NOTES_OF_ROOM if asked.room else texts.NO_NOTES
-    return "\n".join(f"- {note.body}" for note in notes) or nothing
-
-
 def _history(connection: Connection, asked: Asked) -> str:
     found = checkpoints.generations(connection, asked.principal, limit=20)
     nothing = texts.NO_GENERATIONS_OF_ROOM if asked.room else texts.NO_GENERATIONS
@@ -51,6 +45,5 @@ COMMANDS = {
     "status": Command("says what waits, runs and is kept", _status, for_rooms=True),
     "whoami": Command("names you and the channels you are known at", _whoami, for_rooms=True),
     "stop": Command("ends what is running", _stop, for_rooms=True),
-    "memory": Command("lists the notes I keep for you", _memory, for_rooms=True),
     "history": Command("lists the generations of your workspace", _history, for_rooms=True),
 }
