@@ -16,7 +16,6 @@ FORGET_WHAT = (
     "before anything goes."
 )
 FORGET_IS_FOR_MEMBERS = "Only members can make me forget what belongs to this room."
-EXPORT_IN_PRIVATE = "Say `/export` to me in private: what it gives you is for your eyes."
 SHOWN_CHARACTERS = 300
 SOURCES = {
     "told": "told by you",

@@ -19,7 +19,8 @@ from sqlalchemy import Connection
 
 from identity import users
 from router.envelope import Envelope
-from sandbox_runner import rewind, texts
+from sandbox_runner import exporting, rewind, texts
+from sandbox_runner.exporting import Exporter
 from sandbox_runner.rewind import Rewinder
 from sandbox_runner.sandboxes import ManagerAway
 from sandbox_runner.turn import TurnRunner
@@ -76,7 +77,7 @@ class AloneGate:
 class Next:
     """The oldest open message, if any, and why it must not begin: /stop was said after it, or its sender is blocked.
 
-    ``rewinds``: it goes back or forth in time, instead of a turn. ``begun``: its turn has begun already.
+    ``rewinds``: it goes back or forth in time, or exports, instead of a turn. ``begun``: its turn has begun already.
     ``settled_at``: with none, when what still settles is to be served.
     """
 
@@ -92,7 +93,7 @@ def _next(connection: Connection, owner: UUID) -> Next:
     row = inbox.next_open(connection, owner)
     if row is None:
         return Next(None, settled_at=inbox.settled_at(connection, owner))
-    rewinds = rewind.is_for(connection, row)
+    rewinds = exporting.is_for(row) or rewind.is_for(connection, row)
     if row.status != "pending":
         return Next(row, rewinds=rewinds)
     # In a room, who speaks is not whose lease this is: their words may have waited since before they were blocked.
@@ -213,6 +214,10 @@ class Runner:
         suspect = row.crashes >= SUSPECT_CRASHES
         async with self.gate.enter(alone=suspect):
             try:
+                if exporting.is_for(row):
+                    turns = self.turns
+                    exporter = Exporter(self.database, turns.blobs, turns.limits, turns.publish)
+                    return await exporter.run(lease, turns.read_message(row), alone=suspect)
                 if upcoming.rewinds:
                     rewinder = Rewinder(self.database, self.turns.sandboxes, self.turns.publish)
                     return await rewinder.run(lease, self.turns.read_message(row), alone=suspect)

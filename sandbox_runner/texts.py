@@ -266,3 +266,11 @@ def waits_for_approval(code: str) -> str:
 
 def outside_the_sandbox(tool: str) -> str:
     return f"`{tool}` acts outside the sandbox, so nothing more is known of it."
+
+
+EXPORT_IN_PRIVATE = "Say `/export` to me in private: what it sends is for your eyes alone."
+EXPORTED = "Here is what I keep of our talk: notes, turns, what you brought along, and the journal."
+EXPORT_TOO_LARGE = (
+    "What I keep of our talk is more than one message may carry. Whoever runs this machine can write it with "
+    "`nightporter memory export`."
+)

@@ -255,7 +255,9 @@ def decide(
         return Decision("already", now_is)
     _record(connection, now_is, verdict)
     hook = hooks.get(now_is.kind)
-    return Decision("decided", now_is, hook(connection, now_is, decider) if hook else "")
+    told = hook(connection, now_is, decider) if hook else ""
+    # What it is about may have been forgotten by it.
+    return Decision("decided", get(connection, found.id) if hook else now_is, told)
 
 
 def consume(connection: Connection, identifier: UUID, request: object, *, under: Lease | Tenancy | None = None) -> bool:

@@ -39,9 +39,9 @@ FRESH_TURNS = 32
 VECTORS_LOOKED_AT = 50_000
 RANK_CONSTANT = 60
 """Of reciprocal-rank fusion (Cormack et al., 2009)."""
-NEWNESS = 0.15
+NEWNESS = 0.03
 """What being the newest of the candidates counts, where being the best by words counts one."""
-QUALITY = {"note": 1.1, "turn": 1.0, "imported": 1.0}
+QUALITY = {"note": 1.03, "turn": 1.0, "imported": 1.0}
 """A note was made to be found; what is in it is also in the turn it was made in."""
 LEAST_ALIKE = 0.25
 """Cosine under which two texts have nothing to do with each other."""

@@ -360,6 +360,12 @@ def scope(connection: Connection, identifier: UUID) -> list[UUID]:
     return [identifier, *sorted(one for one in found if one != identifier)]
 
 
+def root(connection: Connection, identifier: UUID) -> UUID:
+    """Whose a principal's things are since a merge: its own, where there was none."""
+    kept = connection.execute(select(principal.c.merged_into).where(principal.c.id == identifier)).scalar()
+    return kept or identifier
+
+
 def everyone(connection: Connection) -> list[UUID]:
     """Every principal."""
     return [row.id for row in connection.execute(select(principal.c.id).order_by(principal.c.created_at))]

@@ -96,3 +96,15 @@ def forgot(counts: Mapping[str, int]) -> str:
     named = {"notes": "note", "turns": "turn", "imported": "imported message"}
     parts = [f"{count} {named[name]}{'s' if count != 1 else ''}" for name, count in counts.items() if count]
     return f"Forgotten: {', '.join(parts)}." if parts else NOTHING_FORGOTTEN
+
+
+KEEPSAKE = """What Nightporter keeps of your talk. Every file is JSON lines (one object a line), in UTF-8; times are
+Unix seconds.
+
+notes.jsonl     what is kept in memory; `superseded_by` names the note that stands instead
+turns.jsonl     your turns, word for word
+imported.jsonl  words you brought along, in the form `nightporter users import-history` takes
+journal.jsonl   everything that happened, hash-chained; `body` is null where it was forgotten
+
+Your files are not in it: `nightporter workspace export` writes those.
+"""

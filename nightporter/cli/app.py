@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 import nightporter
+from nightporter.cli.memory_app import memory
 from nightporter.cli.schedules_app import schedules
 from nightporter.cli.users_app import users
 
@@ -29,6 +30,7 @@ actions = typer.Typer(no_args_is_help=True, help="What waits for a person's appr
 app.add_typer(actions, name="actions")
 app.add_typer(schedules, name="schedules")
 app.add_typer(users, name="users")
+app.add_typer(memory, name="memory")
 app.add_typer(journal, name="journal")
 app.add_typer(workspace, name="workspace")
 app.add_typer(channel, name="channel")

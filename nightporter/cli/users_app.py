@@ -117,6 +117,21 @@ def users_export(
     return keeping.export(user, file, as_json=json)
 
 
+@users.command("import-history")
+def users_import_history(
+    user: Who,
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True, help="JSON lines.")],
+    json: Json = False,
+) -> int:
+    """Bring a user's talk from elsewhere along, to be searched: JSON lines with `id`, `time`, `role`, `text`.
+
+    The same `id` again is the same message. Exit code 1 when lines were bad; all others are taken.
+    """
+    from nightporter.cli import remembering
+
+    return remembering.import_history(user, file, as_json=json)
+
+
 @users.command("forget")
 def users_forget(user: Who, yes: Yes = False, json: Json = False) -> int:
     """Erase a user's data everywhere; a signed receipt is kept, and the journal's chain still verifies."""

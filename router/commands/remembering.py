@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from identity.users import GUEST
 from router import memory_texts as texts
 from router.commands.command import Asked, Command
+from sandbox_runner import exporting
 from workspace_store import erasure, inbox, memory, principal
 from workspace_store.approvals import Place
 from workspace_store.memory_search import matches_all
@@ -18,7 +19,6 @@ from workspace_store.texts import forgot
 
 LISTED = 40
 FOUND = 8
-EXPORT_KIND = "export"
 
 
 def _memory(connection: Connection, asked: Asked) -> str:
@@ -76,5 +76,7 @@ def _by_a_turn(connection: Connection, asked: Asked) -> str:
 COMMANDS = {
     "memory": Command("lists the notes I keep, `/memory WORDS` searches in all you said", _memory, for_rooms=True),
     "forget": Command("forgets for good: `/forget ID`, or `/forget WORDS`, which asks first", _forget, for_rooms=True),
-    "export": Command("sends you what I keep: memory and journal", _by_a_turn, for_rooms=True, starts=EXPORT_KIND),
+    "export": Command(
+        "sends you memory and journal in a file", _by_a_turn, for_rooms=True, starts=exporting.INBOX_KIND
+    ),
 }
