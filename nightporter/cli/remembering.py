@@ -125,7 +125,7 @@ def import_history(user: str, file: Path, *, as_json: bool) -> int:
     """Take every good line in; bad ones are reported by number, and exit code 1 says that there were some."""
     settings = load()
     owner = _run(settings, lambda connection, found: found, user, "read_now")
-    report = {"lines": 0, "imported": 0, "known": 0, "bad": list[dict[str, Any]]()}
+    report: dict[str, Any] = {"lines": 0, "imported": 0, "known": 0, "bad": []}
     with open(file, "rb") as lines:
         _import(settings, owner, lines, report)
     bad = sorted(report["bad"], key=lambda one: one["line"])
