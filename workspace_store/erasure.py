@@ -19,6 +19,7 @@ from workspace_store import (
     attachments,
     changes,
     checkpoints,
+    context_heads,
     facts,
     inbox,
     journal,
@@ -129,6 +130,8 @@ def forget(connection: Connection, owner: UUID, targets: Sequence[Target], *, by
             gone.imported += _imported(connection, scope, one.id, words)
     if words:
         _sweep(connection, scope, words)
+        for one_of in scope:
+            context_heads.drop(connection, one_of)
         memory_index.scour(connection)
     if told:
         journal.append(connection, owner, [event(gone, by)], under=None)
