@@ -51,6 +51,7 @@ NOTHING_TO_RECALL = "Tell me what to look for: `recall door code`."
 NOTHING_TO_SEND = "Say which file, by its path below `/workspace`: `!send report.pdf`."
 NO_FILE_KEPT = "I got no file that I could keep."
 NO_TASKS = "No background tasks."
+ASKED = "Asked. Their answer is what comes next."
 SHELL_ORIGIN = "the shell"
 EMPTY_COMMAND = "There is no command after the `$`."
 
@@ -149,6 +150,12 @@ def refused(reason: str) -> str:
 def decided(text: str) -> str:
     """What the operator says to an approval's answer: it holds nothing back that could go on by itself."""
     return f"{text.strip('[]')}. Say again what you wanted, if it was refused before."
+
+
+def question(said: str, asks: Mapping[str, Any]) -> str:
+    """A question to the person, after what was said with it; choices can be pressed, or answered in words."""
+    lines = [f"{number}. {choice}" for number, choice in enumerate(asks["choices"], 1)]
+    return "\n\n".join(filter(None, (said.strip(), str(asks["question"]), "\n".join(lines))))
 
 
 def size(count: int) -> str:

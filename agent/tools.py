@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import Field
 
 from agent import texts
+from agent.ask_tool import ASK_USER
 from agent.fetch_tool import FETCH
 from agent.file_tools import FILE_TOOLS
 from agent.sandbox import CommandResult, SandboxError
@@ -145,6 +146,7 @@ TOOLS: Mapping[str, Tool] = {
         ),
         *FILE_TOOLS,
         FETCH,
+        ASK_USER,
         Tool("remember", "Keep a note in memory.", "idempotent", _remember, arguments=RememberArguments),
         Tool("recall", "Find notes and earlier turns.", "pure", _recall, arguments=RecallArguments),
         Tool("tasks", "List background tasks: processes of the sandbox, not goals.", "pure", _tasks, True),

@@ -9,7 +9,7 @@ from identity.names import harmless
 from identity.pairing import Waiting
 from identity.rooms import Room
 from identity.users import Known, User
-from workspace_store.approvals import Approval, Decision, done
+from workspace_store.approvals import QUESTION, Approval, Decision, done
 from workspace_store.checkpoints import CommittedGeneration
 from workspace_store.inbox import Row
 
@@ -109,7 +109,7 @@ def answered(decision: Decision, verdict: str, choice: str) -> str:
     found = decision.approval
     if found is None:
         return NO_SUCH_APPROVAL
-    about = f"May I {found.text}?"
+    about = found.phrase
     if decision.outcome == "decided":
         return "\n\n".join(filter(None, (f"{done(found)}: {about}", decision.told)))
     if decision.outcome == "not_yours":
@@ -126,10 +126,14 @@ def answered(decision: Decision, verdict: str, choice: str) -> str:
 
 def decided_for_the_engine(found: Approval) -> str:
     """What the turn that waited for an answer is told."""
+    if found.kind == QUESTION:
+        return f"[Answer to your question “{found.text}”{_by(found)}: {done(found)}]"
     return f"[{done(found)}{_by(found)}: {found.text}; approval {found.code}]"
 
 
 def waiting(found: Approval, code: str) -> str:
+    if found.kind == QUESTION:
+        return f"- {found.text} (answer where it was asked)"
     return f"- `{code}` {found.text}: `/approve {code}` or `/deny {code}`, until {moment(found.expires_at)}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from sqlalchemy import Connection
 
@@ -16,14 +17,24 @@ if TYPE_CHECKING:
 
 
 def queue_replies(
-    connection: Connection, turn: Turn, replies: Mapping[str, str], files: Sequence[Mapping[str, Any]]
-) -> None:
-    """Queue the replies in order; all messages of a turn are of one conversation, so its files go with the last."""
+    connection: Connection,
+    turn: Turn,
+    replies: Mapping[str, str],
+    files: Sequence[Mapping[str, Any]],
+    buttons: Sequence[Mapping[str, str]] = (),
+) -> UUID | None:
+    """Queue the replies in order; all messages of a turn are of one conversation, so its files go with the last.
+
+    The buttons too. The id of the last one, where there is one.
+    """
+    last = None
     for position, (message, text) in enumerate(replies.items()):
         assignment = next(a for a in turn.assignments if a.row.id.hex == message)
         key, content = _key(turn, str(position)), _content(assignment, text)
         if files and position == len(replies) - 1:
             content["files"] = [dict(file) for file in files]
+        if buttons and position == len(replies) - 1:
+            content["buttons"] = [dict(button) for button in buttons]
         row = assignment.row.id
         elsewhere = continuations.elsewhere(connection, assignment.row)
         if elsewhere is not None:
@@ -31,9 +42,11 @@ def queue_replies(
             if position == 0:
                 drafts.finish(connection, key=f"{key}:here", turn=turn.id, message=row, content=gone_on)
             content = {**content, "reply": elsewhere.reply}
-        elif position == 0 and drafts.finish(connection, key=key, turn=turn.id, message=row, content=content):
-            continue
-        outbox.queue(
+        elif position == 0:
+            last = drafts.finish(connection, key=key, turn=turn.id, message=row, content=content)
+            if last is not None:
+                continue
+        last = outbox.queue(
             connection,
             key=key,
             principal=turn.principal,
@@ -42,6 +55,7 @@ def queue_replies(
             to=elsewhere.to if elsewhere else assignment.address,
             content=content,
         )
+    return last
 
 
 def queue(connection: Connection, turn: Turn, assignment: Assignment, position: str, text: str) -> None:

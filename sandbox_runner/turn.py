@@ -27,7 +27,7 @@ from agent.sandbox import SandboxError, SandboxLost
 from agent.tool import Gate, Refuse, Tool, ToolResult
 from agent.toolbox import Toolbox
 from agent.trajectory import Said, fit, preview, shortened, with_short_calls
-from sandbox_runner import assignments, budget, gating, prefacing, receiving, replying, resume, texts
+from sandbox_runner import assignments, budget, gating, prefacing, questions, receiving, replying, resume, texts
 from sandbox_runner.asking import Stopped, ask
 from sandbox_runner.assignments import Arrivals, Assignment
 from sandbox_runner.budget import OverBudget
@@ -138,6 +138,7 @@ class TurnRunner:
         if row.turn is None:
             taken = assignments.take_at_start(connection, lease, row, turn, self.arrivals)
             rows = inbox.taken_by(connection, turn) if taken else [started]
+            questions.answer_in_words(connection, seen.standing.approvals, started)
             return Begun(turn, [], rows, seen, brief, changed)
         rows = inbox.taken_by(connection, turn)
         stopped = principal.is_stopped(connection, lease.principal, rows[-1].seq)
@@ -195,6 +196,11 @@ class TurnRunner:
             for call in step.calls:
                 turn.end_if_stopped()
                 turn.said.append(await self._use_tool(turn, sandbox, call))
+            if turn.asks is not None and turn.said[-1].role == "tool":
+                turn.status = "waiting"
+                return {turn.assignments[-1].row.id.hex: agent_texts.question(step.text, turn.asks)}
+            # Whoever has said more meanwhile is heard first.
+            turn.asks = None
         raise EngineError(f"it took {MAX_STEPS} steps without an answer")
 
     async def _approved(self, turn: Turn) -> Step | None:
@@ -291,6 +297,7 @@ class TurnRunner:
             turn.touched = turn.touched or bool(returned.get("touched"))
             sandbox.take_to_send(returned)
             turn.take_claim(returned)
+            turn.asks = questions.asked_in(returned) or turn.asks
             return resume.said(turn.recorded, call, returned)
         tool = turn.offer.tools.get(call.name)
         try:
@@ -371,6 +378,7 @@ class TurnRunner:
         await self._append(turn, events, writes, take=self._steers)
         sandbox.take_to_send(body)
         turn.take_claim(body)
+        turn.asks = questions.asked_in(body) or turn.asks
         return Said("tool", text, call=call.id, name=call.name, data=resume.origin_of(body))
 
     async def _keep_whole(self, turn: Turn, result: ToolResult) -> str | None:
@@ -471,7 +479,10 @@ class TurnRunner:
             events.append(Event("checkpoint.committed", body))
             seq = journal.append(connection, turn.principal, events, under=turn.lease, turn=turn.id)
             turn.pay(connection)
-            replying.queue_replies(connection, turn, replies, sandbox.sending)
+            if turn.asks is not None and turn.status == "waiting":
+                questions.queue(connection, turn, turn.asks, replies, sandbox.sending)
+            else:
+                replying.queue_replies(connection, turn, replies, sandbox.sending)
             write_checkpoint(connection, turn.principal, seq, turn.id, snapshot)
             write_annexes(connection, snapshot)
             checkpoints.record_turn(

@@ -59,6 +59,8 @@ class Turn:
     """The tools it has."""
     preface: Preface = field(default_factory=Preface)
     """What rides with its message, once that is put together."""
+    asks: Mapping[str, Any] | None = None
+    """The question to its person that it is to end with."""
     unpaid: list[Step] = field(default_factory=list)
     """Steps whose cost is written with the pending events."""
     claimed: list[UUID] = field(default_factory=list)

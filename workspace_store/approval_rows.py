@@ -18,6 +18,8 @@ from workspace_store.outbox import Address
 
 Verdict = Literal["approve", "deny"]
 
+QUESTION = "question"
+"""The kind of what the agent asks its person: not whether it may, but something only they can say."""
 CODE_CHARACTERS = 8
 PENDING = text("approval.status = 'pending'")
 
@@ -125,6 +127,11 @@ class Approval:
     decided_via: str | None
     choice: str | None
     consumed_at: int | None
+
+    @property
+    def phrase(self) -> str:
+        """What is asked, as a sentence."""
+        return self.text if self.kind == QUESTION else f"May I {self.text}?"
 
     @property
     def mail_code(self) -> str:

@@ -28,7 +28,7 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import Connection, select, update
 
-from workspace_store import journal, outbox, texts
+from workspace_store import journal, outbox, questions, texts
 from workspace_store import principal as principals
 from workspace_store.approval_rows import (
     ALWAYS,
@@ -37,6 +37,7 @@ from workspace_store.approval_rows import (
     DENY,
     FOR_AN_HOUR,
     PENDING,
+    QUESTION,
     SIMPLE,
     Approval,
     ApprovalRow,
@@ -62,9 +63,36 @@ from workspace_store.principal import Lease
 from workspace_store.tenancy import Tenancy
 
 __all__ = [
-    "ALWAYS", "APPROVE", "DENY", "FOR_AN_HOUR", "SIMPLE", "Approval", "ApprovalRow", "Choice", "Decider", "Decision",
-    "Hooks", "Place", "Verdict", "amend", "any_due", "approval", "consume", "decide", "done", "expire_due", "find",
-    "get", "hash_request", "move", "move_back", "of_question", "place_of", "request", "waiting",
+    "ALWAYS",
+    "APPROVE",
+    "DENY",
+    "FOR_AN_HOUR",
+    "QUESTION",
+    "SIMPLE",
+    "Approval",
+    "ApprovalRow",
+    "Choice",
+    "Decider",
+    "Decision",
+    "Hooks",
+    "Place",
+    "Verdict",
+    "amend",
+    "any_due",
+    "approval",
+    "consume",
+    "decide",
+    "done",
+    "expire_due",
+    "find",
+    "get",
+    "hash_request",
+    "move",
+    "move_back",
+    "of_question",
+    "place_of",
+    "request",
+    "waiting",
 ]  # fmt: skip
 
 Role = Literal["asked", "admin"]
@@ -122,13 +150,14 @@ def request(
     resumes: bool = False,
     seconds: float = ASK_SECONDS,
     under: Lease | Tenancy | None = None,
+    posted: bool = False,
 ) -> Approval:
     """Ask a person; the same ``key`` again is the same approval, as it stands, and asks nobody a second time.
 
     ``text`` says what it is about and completes "May I …?"; ``asked`` may answer (default: who spoke at the place, else
     the principal's user), with ``role="admin"`` any admin may, and nobody else. ``message``: the inbox row whose
     answers the question is one of. ``resumes``: the answer starts a turn in the same place. Journaled with
-    ``turn``, under the right given.
+    ``turn``, under the right given. ``posted``: the caller puts the question into the outbox by itself.
     """
     there = one(connection, approval.c.key == key)
     if there is not None:
@@ -137,16 +166,18 @@ def request(
     code, token = _fresh_code(connection), _random_code()
     text = storable(text.strip()[:TEXT_CHARACTERS])
     where = at.address
-    shown = texts.question(text, choices, f"{code}-{token}" if where.channel == "email" else code)
-    question = outbox.queue(
-        connection,
-        key=f"approval:{identifier.hex}",
-        principal=principal,
-        turn=turn,
-        inbox=message,
-        to=where,
-        content={"text": shown, "buttons": _buttons(code, choices), "reply": dict(at.reply)},
-    )
+    question = None
+    if not posted:
+        shown = texts.question(text, choices, f"{code}-{token}" if where.channel == "email" else code)
+        question = outbox.queue(
+            connection,
+            key=f"approval:{identifier.hex}",
+            principal=principal,
+            turn=turn,
+            inbox=message,
+            to=where,
+            content={"text": shown, "buttons": buttons(code, choices), "reply": dict(at.reply)},
+        )
     # For a closed principal nobody is asked: it waits for the end of the block, or expires.
     question = question or uuid4()
     connection.execute(
@@ -187,7 +218,7 @@ def amend(
     to, reply = was.place.address, dict(was.place.reply)
     old = {"text": texts.replaced(was.text), "edits": was.question.hex, "reply": reply}
     shown = texts.question(text, was.choices, f"{code}-{token}" if to.channel == "email" else code)
-    new = {"text": shown, "buttons": _buttons(code, was.choices), "reply": reply}
+    new = {"text": shown, "buttons": buttons(code, was.choices), "reply": reply}
     said: dict[str, Any] = {"principal": was.principal, "turn": was.turn, "inbox": None, "to": to}
     outbox.queue(connection, key=f"approval:{identifier.hex}:until:{code}", content=old, **said)
     question = outbox.queue(connection, key=f"approval:{identifier.hex}:{code}", content=new, **said) or uuid4()
@@ -325,6 +356,8 @@ def _record(connection: Connection, found: Approval, verdict: str) -> None:
         "by": found.decided_by.hex if found.decided_by else None, "via": found.decided_via,
     }  # fmt: skip
     journal.append(connection, found.principal, [Event("approval.decided", body)], under=None, turn=found.turn)
+    if found.kind == QUESTION:
+        questions.settle_messages(connection, found)
     outbox.queue(
         connection,
         key=f"approval:{found.id.hex}:decided",
@@ -333,7 +366,7 @@ def _record(connection: Connection, found: Approval, verdict: str) -> None:
         inbox=None,
         to=found.place.address,
         content={
-            "text": texts.decided(found.text, verdict, done(found), found.decided_by_name, found.decided_at or 0),
+            "text": texts.decided(found.phrase, verdict, done(found), found.decided_by_name, found.decided_at or 0),
             "edits": found.question.hex,
             "reply": dict(found.place.reply),
         },
@@ -345,7 +378,8 @@ def done(found: Approval) -> str:
     return next((choice.done for choice in found.choices if choice.name == found.choice), "")
 
 
-def _buttons(code: str, choices: Sequence[Choice]) -> list[dict[str, str]]:
+def buttons(code: str, choices: Sequence[Choice]) -> list[dict[str, str]]:
+    """The buttons of a question, as a reply's content has them."""
     return [{"action": c.verdict, "value": f"{code} {c.name}", "label": c.label} for c in choices]
 
 

@@ -1,7 +1,8 @@
 """The inbox: one row for everything that starts a turn or acts at intake, deduplicated for good.
 
 A row's status goes pending → running → done | failed | set_aside, or taken → done where a running turn took it in;
-``withdrawn`` where its sender deleted it before any turn began. A row may settle for a moment: what the same person
+``withdrawn`` where its sender deleted it before any turn began; → waiting → done where its turn ended with a question
+to its person, and that was answered. A row may settle for a moment: what the same person
 says in the same strand until then belongs to its burst, and one turn serves them together.
 """
 
@@ -283,7 +284,7 @@ def newest(connection: Connection, owner: UUID, channel: str | None = None, limi
 
 def unfinished(connection: Connection, owner: UUID) -> bool:
     """Whether a turn was cut off in the middle, or files of a message wait with it: both are this principal's own."""
-    begun = inbox.c.status.in_(("running", "taken", "waiting"))
+    begun = inbox.c.status.in_(("running", "taken"))
     if connection.execute(select(inbox.c.id).where(inbox.c.principal == owner, begun).limit(1)).first() is not None:
         return True
     pending = select(inbox.c.envelope).where(inbox.c.principal == owner, inbox.c.status == "pending")
@@ -357,6 +358,12 @@ def finish(connection: Connection, identifiers: list[UUID], status: Status) -> N
     """Give rows their final status; the caller counts them as drained in the same transaction."""
     at = now_us()
     connection.execute(_FINISH, [{"of": identifier, "to_status": status, "at": at} for identifier in identifiers])
+
+
+def settle_waiting(connection: Connection, turn: UUID) -> None:
+    """What a turn left waiting for an answer is done; it was counted as drained when it began to wait."""
+    mine = (inbox.c.turn == turn, inbox.c.status == "waiting")
+    connection.execute(update(inbox).where(*mine).values(status="done", finished_at=now_us()))
 
 
 def count_crash(connection: Connection, owner: UUID) -> None:

@@ -32,7 +32,12 @@ def replaced(about: str) -> str:
     return f"May I {about}?\n\n✏️ This was changed; the newer question counts."
 
 
-def decided(about: str, verdict: str, done: str, by: str, at: int) -> str:
+def answered_in_words(about: str) -> str:
+    """What the agent's own question says once somebody answered it in words."""
+    return f"{about}\n\n💬 Answered."
+
+
+def decided(phrase: str, verdict: str, done: str, by: str, at: int) -> str:
     """What a question says once it is decided."""
     time = f"{datetime.fromtimestamp(at / 1e6, UTC):%Y-%m-%d %H:%M} UTC"
     who = f" by {by}" if by else ""
@@ -41,7 +46,7 @@ def decided(about: str, verdict: str, done: str, by: str, at: int) -> str:
         "deny": f"❌ {done}{who}, {time}.",
         "expired": f"⌛ Not answered in time; expired {time}.",
     }[verdict]
-    return f"May I {about}?\n\n{outcome}"
+    return f"{phrase}\n\n{outcome}"
 
 
 SECRET = "a key or token"

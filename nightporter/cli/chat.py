@@ -68,7 +68,7 @@ async def _say_once(
         print(json.dumps(said, ensure_ascii=False))
     else:
         print("\n\n".join(texts.reply(reply) for reply in replies))
-    return 0 if outcome.status == "done" else FAILED
+    return 0 if outcome.status == "done" or outcome.asks else FAILED
 
 
 async def _settled(client: Client, message_id: str, news: asyncio.Event) -> Outcome:

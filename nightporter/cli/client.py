@@ -40,7 +40,12 @@ class Outcome:
 
     @property
     def settled(self) -> bool:
-        return self.status in ("done", "failed")
+        return self.status in ("done", "failed") or self.asks
+
+    @property
+    def asks(self) -> bool:
+        """It ended with a question, which the next message answers."""
+        return self.status == "waiting" and bool(self.replies)
 
 
 class Client:
