@@ -17,6 +17,7 @@ FORMS: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (re.compile(r"\$&\s*(?P<command>.+)", re.DOTALL), "shell", "background"),
     (re.compile(r"\$\s*(?P<command>.+)", re.DOTALL), "shell", ""),
     (re.compile(r"remember\b[:,]?\s*(?:that\s+)?(?P<text>.+)", re.DOTALL | re.IGNORECASE), "remember", ""),
+    (re.compile(r"recall\s+`?(?P<id>[0-9a-f]{8}|[0-9a-f]{32})`?\s*", re.IGNORECASE), "recall", ""),
     (re.compile(r"recall\b[:,]?\s*(?P<query>.+)", re.DOTALL | re.IGNORECASE), "recall", ""),
     (re.compile(r"[!/]send\s+(?P<path>.+)", re.IGNORECASE), "send_file", ""),
     (re.compile(r"[!/]show\s+(?P<path>.+)", re.IGNORECASE), "send_file", "show"),

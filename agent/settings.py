@@ -56,3 +56,17 @@ class AgentSettings(Section):
 
     file: SettingsPath = None
     """Python file with a role, tools and policies of your own; `up --agent FILE` is the same."""
+
+
+class MemorySettings(Section):
+    """``[memory]``: how what was said is found again."""
+
+    embeddings: str = "auto"
+    """Vectors for search by meaning: `auto` (the local model where it is installed), `local`, `none`, or the name of a
+    model that a server's `/embeddings` has."""
+    embeddings_url: WebUrl = ""
+    """Address of that server, up to `/v1`; `engine.base_url`, or OpenAI's, when empty."""
+    embeddings_key: Secret = ""
+    """Its key; `engine.api_key` when empty and the server is the engine's."""
+    embeddings_key_file: SettingsPath = None
+    """File that holds `embeddings_key`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from agent.sandbox import BackgroundTask, CommandResult
@@ -46,6 +46,7 @@ To talk freely I need a model, set in `nightporter.toml`: `[engine]` with `model
 `"openai:…"` and its `api_key`, or the `base_url` of a server of your own."""
 
 NOTHING_FOUND = "I remember nothing about that."
+NOTHING_CALLED_SO = "Nothing in memory is called so; `recall` shows ids."
 NOTHING_TO_REMEMBER = "Tell me what to remember: `remember the door code is 4711`."
 NOTHING_TO_RECALL = "Tell me what to look for: `recall door code`."
 NOTHING_TO_SEND = "Say which file, by its path below `/workspace`: `!send report.pdf`."
@@ -79,6 +80,39 @@ def no_such_command(name: str) -> str:
 
 def remembered(text: str) -> str:
     return f"I will remember: {text}"
+
+
+def not_kept(what: Iterable[str]) -> str:
+    """Why a note is refused; it does not repeat what must not be kept."""
+    return f"I did not keep this: it holds {', '.join(what)}, and memory is no place for that. Say it without."
+
+
+def note_too_long(most: int) -> str:
+    return f"A note takes at most {most} characters: say it shorter, or keep it in a file."
+
+
+def noted_already(body: str, name: str) -> str:
+    return f"I know already: {body} (`{name}`)"
+
+
+def no_such_notes(names: Iterable[str]) -> str:
+    return f"Nothing was kept: no note that stands is called {', '.join(f'`{name}`' for name in names)}."
+
+
+def took_the_place(notes: Iterable[tuple[str, str]]) -> str:
+    lines = "\n".join(f"- `{name}` {body}" for name, body in notes)
+    return f"It takes the place of what I knew before, which stays readable in `/memory`:\n{lines}"
+
+
+def hit(kind: str, name: str, body: str, day: str) -> str:
+    """Something that a search found."""
+    words = " ".join(body.split()) if len(body) < 400 else body
+    return f"- {words} (`{name}`, {'brought along' if kind == 'imported' else kind} of {day})"
+
+
+def said(role: str, words: str, day: str = "") -> str:
+    """A line of what was said, word for word."""
+    return f"{role}{f', {day}' if day else ''}: {words}"
 
 
 def code(text: str) -> str:

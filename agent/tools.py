@@ -12,11 +12,10 @@ from agent import texts
 from agent.ask_tool import ASK_USER
 from agent.fetch_tool import FETCH
 from agent.file_tools import FILE_TOOLS
+from agent.memory_tools import MEMORY_TOOLS
 from agent.sandbox import CommandResult, SandboxError
 from agent.task_tools import TASK_TOOLS
-from agent.tool import Arguments, Tool, ToolHost, ToolResult, Write
-from workspace_store import memory
-from workspace_store.journal import Event
+from agent.tool import Arguments, Tool, ToolHost, ToolResult
 
 SHELL = "shell"
 
@@ -31,14 +30,6 @@ class ShellArguments(Arguments):
     timeout: int | None = Field(
         None, ge=1, le=LONGEST_SECONDS, description="Seconds to wait for its end; then it goes on as a background task."
     )
-
-
-class RememberArguments(Arguments):
-    text: str = Field(min_length=1, description="One fact, decision or preference, complete by itself.")
-
-
-class RecallArguments(Arguments):
-    query: str = Field(min_length=1, description="Words to look for in notes and earlier turns.")
 
 
 class SendFileArguments(Arguments):
@@ -87,23 +78,6 @@ def shell_result(result: CommandResult, *, background: bool = False) -> ToolResu
     return ToolResult(text, data, touched=True, output=result.output, origin=texts.SHELL_ORIGIN)
 
 
-async def _remember(host: ToolHost, call_id: str, arguments: Mapping[str, Any]) -> ToolResult:
-    body, key = str(arguments["text"]), f"{host.turn.hex}:{call_id}"
-    write = Write(
-        lambda connection: memory.write_note(connection, host.principal, key, body, host.turn),
-        Event("memory.written", {"text": body}),
-    )
-    return ToolResult(texts.remembered(body), writes=(write,))
-
-
-async def _recall(host: ToolHost, call_id: str, arguments: Mapping[str, Any]) -> ToolResult:
-    query = str(arguments["query"])
-    hits = await host.read(lambda connection: memory.search(connection, host.principal, query))
-    if not hits:
-        return ToolResult(texts.NOTHING_FOUND)
-    return ToolResult("\n".join(f"- {hit.body}" for hit in hits))
-
-
 async def _tasks(host: ToolHost, call_id: str, arguments: Mapping[str, Any]) -> ToolResult:
     found = await host.sandbox.tasks()
     return ToolResult("\n".join(map(texts.task_line, found)) or texts.NO_TASKS)
@@ -147,8 +121,7 @@ TOOLS: Mapping[str, Tool] = {
         *FILE_TOOLS,
         FETCH,
         ASK_USER,
-        Tool("remember", "Keep a note in memory.", "idempotent", _remember, arguments=RememberArguments),
-        Tool("recall", "Find notes and earlier turns.", "pure", _recall, arguments=RecallArguments),
+        *MEMORY_TOOLS,
         Tool("tasks", "List background tasks: processes of the sandbox, not goals.", "pure", _tasks, True),
         Tool("task_output", "Show the end of a background task's output.", "pure", _task_output, True, TaskArguments),
         Tool(

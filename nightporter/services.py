@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 from uuid import UUID
 
 from agent import engines
+from agent.embeddings import choosing
 from agent.operator import Operator
 from agent.toolbox import Toolbox
 from gateway import service as gateway_service
@@ -133,6 +134,10 @@ def runner(context: ServiceContext) -> None:
         judge = engines.make_judge(settings.engine)
     except engines.EngineNotAvailable as error:
         raise ConfigurationError(f"engine.model: {error}") from error
+    try:
+        embedder = choosing.make(settings.memory, settings.engine, settings.home)
+    except choosing.EmbedderNotAvailable as error:
+        raise ConfigurationError(f"memory.embeddings: {error}") from error
     employed = _employed(settings)
     asyncio.run(
         runner_service.serve(
@@ -145,6 +150,7 @@ def runner(context: ServiceContext) -> None:
             daily_budget_usd=settings.engine.daily_budget_usd,
             verifier=Verifier(judge, settings.engine.check_timeout_seconds),
             toolbox=employed.toolbox,
+            embedder=embedder,
             role=employed.role,
             concurrency=settings.runner.concurrency,
             files=settings.files,

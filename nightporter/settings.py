@@ -18,7 +18,7 @@ from typing import Annotated, Any, get_args
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
-from agent.settings import AgentSettings, EngineSettings
+from agent.settings import AgentSettings, EngineSettings, MemorySettings
 from gateway.settings import EmailSettings, HttpSettings, SlackSettings, TelegramSettings
 from identity.settings import AccessSettings, IdentitySettings
 from nightporter import texts
@@ -51,6 +51,7 @@ class Settings(Section):
     access: AccessSettings = AccessSettings()
     agent: AgentSettings = AgentSettings()
     engine: EngineSettings = EngineSettings()
+    memory: MemorySettings = MemorySettings()
     sandbox: SandboxSettings = SandboxSettings()
     egress: EgressSettings = EgressSettings()
     files: FilesSettings = FilesSettings()

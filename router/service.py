@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
 import redis
 
+from agent import memory_tools
+from agent.embeddings.embedder import Embedder
 from agent.engine import Engine
 from agent.toolbox import Toolbox
 from identity import merging
 from router import joining
 from router.bells import Ringer, queue_name
 from router.envelope import Envelope
+from router.librarian import Librarian
 from router.runner import Runner
 from router.schedules import Firing
 from router.settings import FilesSettings
@@ -47,6 +51,13 @@ def read_message(row: Row) -> Assignment:
     )
 
 
+def _recalling(toolbox: Toolbox, embedder: Embedder | None) -> Toolbox:
+    """The toolbox, with search by meaning where there is an embedder."""
+    if embedder is None or "recall" not in toolbox.standing:
+        return toolbox
+    return replace(toolbox, standing={**toolbox.standing, "recall": memory_tools.recall(embedder)})
+
+
 async def serve(
     *,
     home: Path,
@@ -62,6 +73,7 @@ async def serve(
     daily_budget_usd: float | None,
     verifier: Verifier,
     toolbox: Toolbox,
+    embedder: Embedder | None,
     role: str,
     ready: Callable[[], None],
 ) -> None:
@@ -85,7 +97,7 @@ async def serve(
         patience_seconds,
         arrivals,
         daily_budget_usd,
-        toolbox,
+        _recalling(toolbox, embedder),
         verifier,
         role,
     )
@@ -103,9 +115,13 @@ async def serve(
     sweeping = asyncio.create_task(sweeper.run())
     ready()
     preparing = asyncio.create_task(engine.prepare())
+    cataloguing = asyncio.create_task(Librarian(database, embedder).run()) if embedder is not None else None
     await liveness.until(worker.closed, [asyncio.create_task(worker.run()), sweeping])
     sweeping.cancel()
     preparing.cancel()
+    if embedder is not None and cataloguing is not None:
+        cataloguing.cancel()
+        await embedder.close()
     await worker.drain(DRAIN_SECONDS)
     sandboxes.close()
     life.end()

@@ -8,6 +8,7 @@ history: one checkpoint, the newest records within a budget, the events after it
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -180,6 +181,13 @@ def newest_turns(connection: Connection, owner: UUID, limit: int, *, folded: boo
     """The newest ``limit`` turn records in order; only (un)folded ones where ``folded`` says so."""
     rows = connection.execute(_NEWEST_BY_FOLDED[folded], {"of": owner, "most": limit}).all()[::-1]
     return [TurnRecord(r.seq, r.turn, read_messages(r.messages), r.tokens, r.folded, r.at) for r in rows]
+
+
+def messages_of(connection: Connection, scope: Sequence[UUID], turn: UUID) -> list[dict[str, Any]]:
+    """The messages of one turn of somebody's, word for word; none where there is no such turn."""
+    mine = (turn_record.c.turn == turn, turn_record.c.principal.in_(scope))
+    kept = connection.execute(select(turn_record.c.messages).where(*mine)).scalar()
+    return read_messages(kept) if kept is not None else []
 
 
 def read_messages(kept: str) -> list[dict[str, Any]]:

@@ -325,6 +325,11 @@ def disown(connection: Connection, rows: Sequence[UUID]) -> None:
         connection.execute(update(inbox).where(inbox.c.id.in_(some)).values(actor=None))
 
 
+def words_of(row: Row) -> str:
+    """What a person wrote in a message, without what they quoted."""
+    return str(json.loads(row.envelope).get("text") or "")
+
+
 def reply_later(row: Row) -> dict[str, Any]:
     """What its channel wants back with anything that is said in the same place later on."""
     given = json.loads(row.envelope).get("reply") or {}

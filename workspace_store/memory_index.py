@@ -278,12 +278,15 @@ def store_vectors(connection: Connection, model: str, found: Sequence[tuple[int,
         connection.execute(vector.insert(), rows)
 
 
+def has_vectors_of_others(connection: Connection, model: str) -> bool:
+    """Whether there are vectors that another model made: two looks at an index."""
+    names = (func.min(vector.c.model), func.max(vector.c.model))
+    return any(connection.execute(select(name)).scalar() not in (None, model) for name in names)
+
+
 def drop_vectors_of_others(connection: Connection, model: str, most: int = 500) -> int:
     """Forget some of the vectors that another model made, so that this one makes them anew; how many."""
-    others = [row.model for row in connection.execute(select(vector.c.model).distinct()) if row.model != model]
-    if not others:
-        return 0
-    found = connection.execute(select(vector.c.entry).where(vector.c.model.in_(others)).limit(most))
+    found = connection.execute(select(vector.c.entry).where(vector.c.model != model).limit(most))
     ids = [int(row.entry) for row in found]
     connection.execute(delete(vector).where(vector.c.entry.in_(ids)))
     connection.execute(update(entry).where(entry.c.id.in_(ids)).values(embedded=False))
