@@ -22,6 +22,7 @@ from gateway.channel import Channel, Outcome, Refused, Sent, Uncertain
 from gateway.drafts import Drafts
 from identity import codes
 from workspace_store import journal, liveness, outbox
+from workspace_store.crash_points import Point, reached
 from workspace_store.database import Database, DatabaseUnavailable, database_now_us
 from workspace_store.journal import Event
 from workspace_store.outbox import Reply
@@ -135,12 +136,15 @@ class Delivery:
         try:
             if self.drafts is not None:
                 reply = await self.drafts.finish(reply)
+            reached(Point.DELIVERY_CLAIMED)
             outcome = await self.channels[reply.channel].send(reply)
         except Exception as error:
             # A channel that knows better says so; an error it did not expect may have come after the platform's yes.
             log.exception("sending failed", channel=reply.channel, reply=str(reply.id))
             outcome = Uncertain(f"{type(error).__name__}: {error}")
+        reached(Point.DELIVERY_SENT)
         await self._record(reply, outcome)
+        reached(Point.DELIVERY_RECORDED)
         # What waited behind it in the same conversation is next.
         self.bell.set()
 

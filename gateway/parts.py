@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from gateway.channel import Outcome, Refused, Retry, Sent, Uncertain
 from gateway.progress import Progress
+from workspace_store.crash_points import Point, reached
 from workspace_store.database import DatabaseUnavailable
 from workspace_store.outbox import Reply
 
@@ -64,9 +65,11 @@ async def send_parts(
         if not isinstance(external_id, str):
             return external_id
         sent = (*sent, external_id)
+        reached(Point.PART_SENT)
         try:
             if len(chunks) > 1:
                 await progress.record(reply.id, sent)
+                reached(Point.PART_RECORDED)
         except DatabaseUnavailable as error:
             # It went out, but nobody will know: the next attempt has to look.
             return Uncertain(str(error))

@@ -26,6 +26,7 @@ from nightporter.errors import ConfigurationError
 from router.settings import FilesSettings, RouterSettings, RunnerSettings, SchedulesSettings
 from sandbox_runner.egress.settings import EgressSettings
 from sandbox_runner.settings import SandboxSettings
+from workspace_store import crash_points
 from workspace_store.section import Section, url_of
 
 PREFIX = "NIGHTPORTER_"
@@ -128,7 +129,7 @@ def _overlay(values: dict[str, Any], environment: Mapping[str, str], origins: di
     """Put the environment's values over the file's; what is unknown comes back as sentences."""
     wrong: list[str] = []
     for variable in sorted(environment):
-        if not variable.startswith(PREFIX) or variable == f"{PREFIX}HOME":
+        if not variable.startswith(PREFIX) or variable in (f"{PREFIX}HOME", crash_points.VARIABLE):
             continue
         *section, key = variable.removeprefix(PREFIX).lower().split("__")
         target: Any = values

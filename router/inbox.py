@@ -31,6 +31,7 @@ from router.envelope import Envelope
 from workspace_store import attachments, inbox, journal, outbox, principal
 from workspace_store.approvals import Hooks
 from workspace_store.blobs import Blobs
+from workspace_store.crash_points import Point, reached
 from workspace_store.database import Database, now_us
 from workspace_store.file_limits import FileLimits
 from workspace_store.journal import Event
@@ -92,12 +93,15 @@ class Inbox:
         that a duplicate brings once more because the first time was cut off. Raises DatabaseUnavailable and OSError:
         not recorded as a whole, the platform must be told to try again.
         """
+        reached(Point.INTAKE_HEARD)
         accepted = await self._record_once(envelope)
+        reached(Point.INTAKE_RECORDED)
         if accepted is None:
             log.info("not admitted", channel=envelope.channel, proof=envelope.sender.proof or "none")
             return None
         if not accepted.duplicate:
             self.ring(accepted)
+            reached(Point.INTAKE_RUNG)
         if contents and not accepted.acted:
             await self._keep(accepted, contents)
         return accepted

@@ -22,6 +22,7 @@ from sandbox_runner.sandboxes import Look
 from sandbox_runner.seats import Seat
 from sandbox_runner.waking import ANSWER_SECONDS
 from workspace_store import differences
+from workspace_store.crash_points import Point, reached
 from workspace_store.database import DatabaseUnavailable
 
 log = structlog.get_logger()
@@ -46,6 +47,7 @@ class Manager(Keeper):
                 report = WakeReport(awake.report.sandbox_id, False, await asyncio.to_thread(seat.state_digest))
             else:
                 report = (await self._start(seat)).report
+                reached(Point.SANDBOX_WOKEN)
             return report, seat.volume.live_id()
 
     async def run(
@@ -67,6 +69,7 @@ class Manager(Keeper):
                 call_id, command, terminal=terminal, timeout=seconds, background=background,
                 output_bytes=self.limits.output_bytes, on_output=on_output,
             )  # fmt: skip
+        reached(Point.SANDBOX_RAN)
         return await self._with_digest(owner, result)
 
     async def assist(self, owner: UUID, *, call_id: str, helper: str, request: str, timeout: float) -> CommandResult:
@@ -161,6 +164,7 @@ class Manager(Keeper):
             published = await self._publish(seat, held.generation, turn, note)
             merged = await self.annexes.publish(seat, note, moving=published.moving)
             seen = await asyncio.to_thread(kept_state.see, seat.volume, held, published.number)
+            reached(Point.SANDBOX_SAVED)
             return replace(snapshot_of(seat.tenancy, published, note, seen), merged=merged)
 
     # Going back in time, for a turn that holds the lease

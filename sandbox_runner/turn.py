@@ -40,6 +40,7 @@ from sandbox_runner.turn_in_hand import Begun, Ending, Turn, request_of, said_by
 from sandbox_runner.verifying import Verifier, claimed_before
 from workspace_store import changes, checkpoints, effects, inbox, journal, principal
 from workspace_store.blobs import Blobs
+from workspace_store.crash_points import Point, reached
 from workspace_store.database import Database, DatabaseUnavailable, now_us
 from workspace_store.file_limits import FileLimits
 from workspace_store.inbox import Row
@@ -84,6 +85,7 @@ class TurnRunner:
             begun = await self.database.write(partial(self.begin, lease=lease, row=row, alone=alone))
         if begun is None:
             return False
+        reached(Point.TURN_BEGUN)
         turn = self._in_hand(lease, begun)
         async with self.sandboxes.lend(turn.principal) as lent:
             sandbox = TurnSandbox(
@@ -92,6 +94,7 @@ class TurnRunner:
             stop = asyncio.create_task(self._watch_for_stop(turn, sandbox))
             try:
                 replies = await self._act(turn, sandbox)
+                reached(Point.TURN_ANSWERED)
             except (StaleLease, DatabaseUnavailable, ManagerAway, asyncio.CancelledError):
                 raise
             except Stopped:
@@ -113,10 +116,12 @@ class TurnRunner:
                 log.warning("no snapshot", turn=str(turn.id), reason=str(error))
                 snapshot = None
                 replies = {message: f"{text}\n\n{texts.not_saved(str(error))}" for message, text in replies.items()}
+            reached(Point.TURN_SAVED)
             replies = turn.with_file_problems(replies)
             released = await self._commit(turn, sandbox, snapshot, replies)
         if not released:
             await self._fold(turn)
+            reached(Point.TURN_FOLDED)
         return released
 
     # begin
@@ -187,6 +192,7 @@ class TurnRunner:
                 await self._within_budget(turn)
                 thinking = partial(self.engine.step, view, turn.progress)
                 step = await ask(thinking, turn.stopping, partial(self._unreachable, turn))
+                reached(Point.MODEL_ANSWERED)
                 await self._record_step(turn, number, step)
             if not step.calls:
                 if await self.verifier.settle(turn, sandbox, number, step, self._append):
@@ -337,11 +343,14 @@ class TurnRunner:
             closed = await resume.close_uncertain(turn.id, sandbox, tool, call, requested)
             if closed is not None:
                 return closed
+        reached(Point.TOOL_REQUESTED)
         turn.progress.doing(agent_texts.doing(call.name, call.arguments))
         try:
-            return await tool.run(sandbox, call.id, call.arguments)
+            result = await tool.run(sandbox, call.id, call.arguments)
         finally:
             turn.progress.doing("")
+        reached(Point.TOOL_RAN)
+        return result
 
     async def _keep_back(self, turn: Turn, sandbox: TurnSandbox, gate: Gate, call: ToolCall) -> ToolResult | None:
         """What is said instead of running a tool that is refused or has to be approved first; None: it may run."""
@@ -376,6 +385,7 @@ class TurnRunner:
         if outside:
             writes.append(partial(effects.tell, identifiers=[effect.id for effect in outside]))
         await self._append(turn, events, writes, take=self._steers)
+        reached(Point.TOOL_RECORDED)
         sandbox.take_to_send(body)
         turn.take_claim(body)
         turn.asks = questions.asked_in(body) or turn.asks
@@ -497,7 +507,9 @@ class TurnRunner:
             return principal.release(connection, turn.lease)
 
         released = await self.database.write(transaction)
+        reached(Point.TURN_COMMITTED)
         self.publish(turn.principal, {"bell": "outbox", "turn": turn.id.hex})
+        reached(Point.TURN_TOLD)
         return released
 
     # fold

@@ -117,19 +117,36 @@ def index_all(connection: Connection, items: Sequence[Item]) -> None:
     rows = [{"principal": i.owner, "kind": i.kind, "ref": i.ref, "at": i.at, "embedded": False} for i in items]
     made = connection.execute(entry.insert().returning(entry.c.id, sort_by_parameter_order=True), rows)
     ids = [int(row.id) for row in made]
+    bodies = [storable(sensitive.redacted(item.body)) for item in items]
+    _write_words(connection, [(one, i.owner, i.kind, body) for one, i, body in zip(ids, items, bodies, strict=True)])
+
+
+def _write_words(connection: Connection, found: Sequence[tuple[int, UUID, str, str]]) -> None:
+    """(entry, owner, kind, body) into the full-text index."""
     if connection.dialect.name == "sqlite":
         sql = "INSERT INTO memory_search (rowid, body, whose, spread) VALUES (:entry, :body, :whose, :spread)"
     else:
         sql = """INSERT INTO memory_search (entry, body, words) VALUES (:entry, :body, to_tsvector('simple', :words))"""
     values = []
-    for identifier, item in zip(ids, items, strict=True):
-        body = storable(sensitive.redacted(item.body))
+    for identifier, owner, kind, body in found:
         if connection.dialect.name == "sqlite":
-            more = {"whose": f"{owner_word(item.owner)} {kind_word(item.kind)}", "spread": spread(body)}
+            more = {"whose": f"{owner_word(owner)} {kind_word(kind)}", "spread": spread(body)}
         else:
-            more = {"words": f"{owner_word(item.owner)} {kind_word(item.kind)} {plain(body)}"}
+            more = {"words": f"{owner_word(owner)} {kind_word(kind)} {plain(body)}"}
         values.append({"entry": identifier, "body": body, **more})
     connection.execute(text(sql), values)
+
+
+def copy(source: Connection, target: Connection) -> None:
+    """Make the index of another database, which has the same entries, from the words of this one."""
+    key = "rowid" if source.dialect.name == "sqlite" else "entry"
+    sql = f"""SELECT e.id, e.principal, e.kind, s.body FROM memory_entry e JOIN memory_search s ON s.{key} = e.id
+              WHERE e.id > :after ORDER BY e.id LIMIT 500"""
+    typed = text(sql).columns(id=entry.c.id.type, principal=entry.c.principal.type)
+    after = 0
+    while rows := source.execute(typed, {"after": after}).all():
+        _write_words(target, [(row.id, row.principal, row.kind, row.body) for row in rows])
+        after = rows[-1].id
 
 
 def owner_word(owner: UUID) -> str:

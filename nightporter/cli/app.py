@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 import nightporter
+from nightporter.cli.db_app import db
 from nightporter.cli.memory_app import memory
 from nightporter.cli.schedules_app import schedules
 from nightporter.cli.users_app import users
@@ -31,6 +32,7 @@ app.add_typer(actions, name="actions")
 app.add_typer(schedules, name="schedules")
 app.add_typer(users, name="users")
 app.add_typer(memory, name="memory")
+app.add_typer(db, name="db")
 app.add_typer(journal, name="journal")
 app.add_typer(workspace, name="workspace")
 app.add_typer(channel, name="channel")

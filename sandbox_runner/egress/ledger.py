@@ -20,6 +20,7 @@ from sqlalchemy import Connection
 from sandbox_runner.egress import texts
 from sandbox_runner.egress.answers import Refused
 from workspace_store import effects, inbox, journal
+from workspace_store.crash_points import Point, reached
 from workspace_store.database import Database, DatabaseUnavailable, now_us, today
 from workspace_store.effects import Effect, Settled, Status
 from workspace_store.journal import Event
@@ -101,6 +102,7 @@ class Ledger:
 
         try:
             self._turns[going.id] = await self._database.write(transaction)
+            reached(Point.EFFECT_INTENDED)
         except StaleTenancy:
             raise Refused(403, "stale_sandbox", texts.stale(), texts.HOW_AGAIN, going.host, going.port) from None
         except DatabaseUnavailable:
@@ -109,10 +111,12 @@ class Ledger:
 
     async def settle(self, going: Outgoing, status: Status, reason: str = "") -> None:
         """Say how it ended; kept until the database takes it, and waited for a little."""
+        reached(Point.EFFECT_DONE)
         self._ended.append((going.tenancy, going.settled(status, reason), going))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(SETTLE_SECONDS):
                 await asyncio.shield(self._write_ended())
+                reached(Point.EFFECT_SETTLED)
 
     async def _write_ended(self) -> None:
         ended, self._ended = self._ended, []

@@ -1,0 +1,44 @@
+"""Every named point of a turn, of intake and of delivery × every process: nothing lost, nothing done twice.
+
+Here with SQLite and the embedded Valkey; ``test_crash_matrix_on_servers.py`` has PostgreSQL and a Redis of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.scenarios.crashing import EVERYTHING, ROLES, STOPS, Stop, Theatre
+from workspace_store.crash_points import Point
+
+QUICK = {
+    (Point.INTAKE_RECORDED, "gateway"), (Point.MODEL_ANSWERED, "runner"), (Point.TOOL_RAN, "runner"),
+    (Point.TURN_SAVED, "runner"), (Point.SANDBOX_RAN, "sandbox-manager"), (Point.PART_SENT, "gateway"),
+    (Point.TURN_BEGUN, "valkey-server"), (Point.DELIVERY_SENT, EVERYTHING),
+}  # fmt: skip
+"""In every run of the tests; the rest is for ``make test-all``."""
+
+
+def _cases() -> list[object]:
+    return [
+        pytest.param(
+            stop, victim, id=f"{victim}-{stop}",
+            marks=[] if (stop.point, victim) in QUICK and stop.times == 1 else [pytest.mark.slow],
+        )
+        for victim in (*ROLES, EVERYTHING)
+        for stop in STOPS
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def theatre(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theatre]:
+    found = Theatre(tmp_path_factory.mktemp("theatre"))
+    with found.open():
+        yield found
+    print(f"\ncrash matrix: {found.played} turns, none lost, none doubled, {found.repeated()} said to be repeated")
+
+
+@pytest.mark.parametrize(("stop", "victim"), _cases())
+def test_a_death_loses_and_doubles_nothing(theatre: Theatre, stop: Stop, victim: str) -> None:
+    theatre.play(stop, victim).check(stop, victim)
