@@ -30,12 +30,14 @@ from gateway.email.smtp_server import EmailServer
 from gateway.fetching import Fetching
 from gateway.files import Fetch, Read, reader
 from gateway.health import Health
+from gateway.hooks.routes import Hooks as HookRoutes
 from gateway.local.app import Local
 from gateway.local.channel import LocalChannel
 from gateway.local.http_protocol import BoundedHttp
 from gateway.local.stream import Listeners
 from gateway.platforms import PlatformSettings, configured
 from gateway.reading import OneReader
+from gateway.settings import HookSettings
 from identity.access import Access
 from identity.limits import Limits
 from router.actions import Woken
@@ -83,6 +85,8 @@ async def serve(
     email: EmailConfig,
     files: FilesSettings,
     platforms: PlatformSettings,
+    incoming: Mapping[str, HookSettings],
+    max_hook_bytes: int,
     hooks: Hooks,
     settling: Settling,
     schedules: ScheduleLimits,
@@ -143,7 +147,8 @@ async def serve(
 
     health = Health(database, lives, connect_async, wrong)
     local = Local(inbox, database, token, listeners, health)
-    app = local.app([route for platform in outside for route in platform.routes()])
+    delivered = HookRoutes(incoming, database, access, limits, ring, max_hook_bytes)
+    app = local.app([*delivered.routes(), *(route for platform in outside for route in platform.routes())])
     config = uvicorn.Config(
         app, http=BoundedHttp, backlog=BACKLOG, log_config=None, access_log=False, lifespan="off",
         timeout_graceful_shutdown=1,

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from gateway.hooks.template import check as readable_template
 from workspace_store.section import (
     Address,
     HostPort,
@@ -29,6 +30,29 @@ class HttpSettings(Section):
     """Bearer token of the owner; made at first start into `<home>/token` (mode 0600) when not set."""
     token_file: SettingsPath = None
     """File that holds `token`."""
+    max_hook_bytes: PositiveInt = 1 << 20
+    """Largest delivery to a hook that is accepted, in bytes."""
+
+
+class HookSettings(Section):
+    """``[hooks.NAME]``: what another program tells the agent, at `POST /hooks/NAME`."""
+
+    secret: Secret = ""
+    """What its deliveries are signed with; needed. `whsec_…` is taken as Standard Webhooks writes it."""
+    secret_file: SettingsPath = None
+    """File that holds `secret`."""
+    user: str = "owner"
+    """Who is told: a user (`owner`, `local:ann`, `email:ann@example.org`, a UUID) or a room (`slack:T1/C1`)."""
+    template: Annotated[str, AfterValidator(readable_template)] = "Something was delivered to the hook {hook}."
+    """The message, with values of the delivery: `{/json/pointer}`, `{header:X-Event}`, `{hook}`, `{id}`."""
+    signature: Literal["any", "standard", "stripe", "nightporter", "github"] = "any"
+    """The one form of signature that is taken, or `any` of them."""
+
+    @model_validator(mode="after")
+    def _signed(self) -> Self:
+        if len(self.secret) < 16:
+            raise ValueError("secret has fewer than 16 characters; make one with `openssl rand -hex 32`")
+        return self
 
 
 class SlackSettings(Section):

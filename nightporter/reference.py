@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from nightporter import texts
-from nightporter.settings import SECTIONS, TOP_LEVEL, Settings, variables
+from nightporter.settings import PREFIX, SECTIONS, TABLES, TOP_LEVEL, Settings, variables
 from workspace_store.section import Address, Section
 
 
@@ -39,6 +39,10 @@ def settings_page() -> str:
     lines = [texts.SETTINGS_INTRODUCTION]
     groups: list[tuple[str | None, type[Section], tuple[str, ...]]] = [(None, Settings, TOP_LEVEL)]
     groups += [(section, model, tuple(model.model_fields)) for section, model in SECTIONS.items()]
+    for table, model in TABLES.items():
+        groups.append((f"{table}.NAME", model, tuple(model.model_fields)))
+        before = f"{PREFIX}{table.upper()}__NAME__"
+        of_variable |= {(f"{table}.NAME", key): f"{before}{key.upper()}" for key in model.model_fields}
     for section, model, keys in groups:
         lines.append(f"\n## `[{section}]`\n" if section else "\n## At the top of the file\n")
         lines.append("| key | kind | default | what it is | environment variable |")

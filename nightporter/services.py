@@ -118,6 +118,8 @@ def gateway(context: ServiceContext) -> None:
             platforms=PlatformSettings(
                 settings.slack, settings.telegram, frozenset(settings.identity.trusted_slack_teams)
             ),
+            incoming=settings.hooks,
+            max_hook_bytes=settings.http.max_hook_bytes,
             hooks=HOOKS,
             settling=Settling(settings.router.settle_seconds, settings.router.settle_most_seconds),
             schedules=settings.schedules.limits,

@@ -16,10 +16,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
-from pydantic import AfterValidator, BaseModel, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, StringConstraints, ValidationError
 
 from agent.settings import AgentSettings, EngineSettings, MemorySettings
-from gateway.settings import EmailSettings, HttpSettings, SlackSettings, TelegramSettings
+from gateway.settings import EmailSettings, HookSettings, HttpSettings, SlackSettings, TelegramSettings
 from identity.settings import AccessSettings, IdentitySettings
 from nightporter import texts
 from nightporter.errors import ConfigurationError
@@ -31,6 +31,8 @@ from workspace_store.section import Section, url_of
 
 PREFIX = "NIGHTPORTER_"
 FILE_NAME = "nightporter.toml"
+
+HookName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 
 
 class Settings(Section):
@@ -45,6 +47,7 @@ class Settings(Section):
     volumes_url: Annotated[str, Field(repr=False), AfterValidator(url_of("file", "s3"))] = ""
     """Where volumes are kept; `file://<home>/volumes` when empty."""
     http: HttpSettings = HttpSettings()
+    hooks: dict[HookName, HookSettings] = Field(default_factory=dict)
     slack: SlackSettings = SlackSettings()
     telegram: TelegramSettings = TelegramSettings()
     email: EmailSettings = EmailSettings()
@@ -77,7 +80,9 @@ SECTIONS: dict[str, type[Section]] = {
     for name, field in Settings.model_fields.items()
     if isinstance(field.annotation, type) and issubclass(field.annotation, Section)
 }
-TOP_LEVEL = tuple(name for name in Settings.model_fields if name not in SECTIONS and name != "home")
+TABLES: dict[str, type[Section]] = {"hooks": HookSettings}
+"""Sections of which there are as many as somebody names: ``[hooks.NAME]``."""
+TOP_LEVEL = tuple(name for name in Settings.model_fields if name not in (*SECTIONS, *TABLES, "home"))
 
 
 def load(environment: Mapping[str, str] | None = None) -> Settings:
@@ -135,11 +140,15 @@ def _overlay(values: dict[str, Any], environment: Mapping[str, str], origins: di
         target: Any = values
         model: type[BaseModel] = Settings
         if section:
-            if len(section) > 1 or section[0] not in SECTIONS:
+            if len(section) == 2 and section[0] in TABLES:
+                model = TABLES[section[0]]
+                target = values.setdefault(section[0], {}).setdefault(section[1], {})
+            elif len(section) == 1 and section[0] in SECTIONS:
+                model = SECTIONS[section[0]]
+                target = values.setdefault(section[0], {})
+            else:
                 wrong.append(texts.unknown_variable(variable, _near_variable(variable)))
                 continue
-            model = SECTIONS[section[0]]
-            target = values.setdefault(section[0], {})
         if key not in model.model_fields or (model is Settings and key not in TOP_LEVEL):
             wrong.append(texts.unknown_variable(variable, _near_variable(variable)))
             continue

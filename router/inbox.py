@@ -59,6 +59,9 @@ class Accepted:
     """Whose inbox got a row by what acted at intake."""
 
 
+Ring = Callable[[Accepted], None]
+
+
 @dataclass(frozen=True)
 class Settling:
     """How long more of a message is waited for after each sign of it, and altogether; seconds."""
@@ -76,7 +79,7 @@ class Inbox:
 
     database: Database
     access: Access
-    ring: Callable[[Accepted], None]
+    ring: Ring
     hooks: Hooks = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     blobs: Blobs | None = None

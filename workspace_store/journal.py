@@ -90,6 +90,7 @@ KINDS: Mapping[str, str] = {
     "identity.unlinked": "what had become one person is two again",
     "access.requested": "a stranger asked to be let in",
     "task.ended": "a background task ended",
+    "hook.received": "a delivery to a hook was accepted; its message is of the settings, its words are data",
     "schedule.added": "something was scheduled",
     "schedule.changed": "a schedule was paused, resumed or removed",
     "schedule.fired": "words that were scheduled were said: a message of their person's",

@@ -21,7 +21,7 @@ from workspace_store import schema
 from workspace_store.database import Database, create_engine
 
 MODELS = (
-    "continuations", "changes", "schedules",
+    "continuations", "changes", "schedules", "hook_deliveries",
     "approvals", "principal", "inbox", "journal", "checkpoints", "outbox", "memory", "effects", "egress_grants",
     "attachments", "readers", "mailboxes", "spending", "tasks", "commitments", "facts",
     "memory_index", "imported", "context_heads",
