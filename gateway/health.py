@@ -11,14 +11,19 @@ import redis.asyncio
 from redis.exceptions import RedisError
 from sqlalchemy import Connection
 
-from workspace_store import liveness, outbox, principal
-from workspace_store.database import Database, DatabaseUnavailable
+from workspace_store import approvals, effects, liveness, outbox, principal
+from workspace_store.database import Database, DatabaseUnavailable, now_us, today
 
 REDIS_SECONDS = 1.0
 """Its client tries again for longer than who asks would wait."""
+_DAY_US = 86_400_000_000
 NEEDED = ("runner", "sandbox-manager")
 
 METRICS = {
+    "nightporter_egress_bytes": "Bytes that sandboxes sent and received today (UTC)",
+    "nightporter_egress_pending": "Hosts that a person is asked to allow",
+    "nightporter_egress_refused": "Requests of sandboxes that were refused in the last 24 hours",
+    "nightporter_egress_requests": "Requests and tunnels of sandboxes that went out today (UTC)",
     "nightporter_inbox_waiting": "Messages that have no final status yet",
     "nightporter_outbox_replies": "Replies in the outbox, by status",
     "nightporter_principals_owned": "Principals whose turns run now",
@@ -61,15 +66,19 @@ class Health:
         """The figures in Prometheus' text format. Raises DatabaseUnavailable."""
         from prometheus_client import CollectorRegistry, Gauge, generate_latest  # with its HTTP server, 120 ms
 
-        def query(connection: Connection) -> tuple[dict[str, int], dict[str, int]]:
-            return principal.figures(connection), outbox.counts(connection)
+        def query(connection: Connection) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
+            outside = effects.figures(connection, today(), now_us() - _DAY_US)
+            outside["pending"] = approvals.pending(connection, kind="egress.host")
+            return principal.figures(connection), outbox.counts(connection), outside
 
-        figures, replies = await self.database.read(query)
+        figures, replies, outside = await self.database.read(query)
         registry = CollectorRegistry()
         gauge = {name: Gauge(name, text, _labels(name), registry=registry) for name, text in METRICS.items()}
         gauge["nightporter_inbox_waiting"].set(figures["waiting"])
         gauge["nightporter_principals_owned"].set(figures["owned"])
         gauge["nightporter_sandboxes_awake"].set(figures["awake"])
+        for name, count in outside.items():
+            gauge[f"nightporter_egress_{name}"].set(count)
         for status, count in replies.items():
             gauge["nightporter_outbox_replies"].labels(status).set(count)
         for role in ("gateway", *NEEDED):

@@ -14,6 +14,9 @@ from workspace_store.checkpoints import CommittedGeneration
 from workspace_store.inbox import Row
 
 STOPPING = "Stopping."
+NOTHING_TO_STOP = (
+    "Nothing that you asked for is running or waiting. Background tasks go on; `tasks` lists them, `stop 1` ends one."
+)
 NOTHING_WAITS = "Nothing waits for an answer of yours."
 WHICH_APPROVAL = "Say which one: `/approve ID` or `/deny ID`; `/actions` lists what waits."
 NO_SUCH_APPROVAL = "I know of no such approval; `/actions` lists what waits for you."
@@ -100,8 +103,13 @@ def whoami_in_room(user: User, room: Room) -> str:
 
 def generation(found: CommittedGeneration) -> str:
     at = datetime.fromtimestamp(found.at / 1e6, UTC)
-    changes = f"{found.files} files, {found.changed} changed"
-    return f"- {found.generation}: {at:%Y-%m-%d %H:%M:%S} UTC, {changes}: {found.note}"
+    changed = found.changed if found.visible is None else found.visible
+    changes = f"{counted(changed)} changed" if changed else "only the state of your terminals changed"
+    return f"- {found.generation}: {at:%Y-%m-%d %H:%M:%S} UTC, {changes}, {counted(found.files)} in all: {found.note}"
+
+
+def counted(files: int) -> str:
+    return "1 file" if files == 1 else f"{files} files"
 
 
 def answered(decision: Decision, verdict: str, choice: str) -> str:

@@ -83,12 +83,15 @@ class Annexes:
         seat.annexes.append(Annex(lent, folder))
 
     async def give_back(self, seat: Seat) -> None:
-        """Release everything that a dismantled sandbox has shown."""
+        """Release everything that a dismantled sandbox has shown; what is wrong with one keeps no other."""
         while seat.annexes:
-            annex = seat.annexes.pop()
-            self.held.pop(annex.seat.principal, None)
-            await asyncio.to_thread(strip_special_bits, annex.seat.volume.workspace)
-            await self.seating.give_back(annex.seat)
+            lent = seat.annexes.pop().seat
+            self.held.pop(lent.principal, None)
+            try:
+                await asyncio.to_thread(strip_special_bits, lent.volume.workspace)
+            except OSError as error:
+                log.warning("special bits may be left in a workspace", absorbed=str(lent.principal), reason=str(error))
+            await self.seating.give_back(lent)
 
     async def until_free(self, absorbed: UUID) -> None:
         """Wait until a volume is in nobody else's sandbox. Raises SandboxUnavailable."""

@@ -65,6 +65,7 @@ class Keeper(Waker):
 
     async def _release_safely(self) -> None:
         try:
+            await self.seating.release_owed()
             await self.release_what_is_not_seated()
         except DatabaseUnavailable as error:
             log.warning("could not look for leases left behind", reason=str(error))

@@ -83,8 +83,12 @@ def effect(method: str, host: str, status: str, at: int) -> str:
 
 def differences(before: int, after: int, text: str) -> str:
     if not text:
-        return f"No file differs between generations {before} and {after}."
+        return f"Generation {after} changed no file: it differs from {_named(before)} in the state of terminals alone."
     fence = "```"
     while fence in text:
         fence += "`"
-    return f"Generation {after} against {before}:\n\n{fence}diff\n{text}\n{fence}"
+    return f"What generation {after} changed, compared with {_named(before)}:\n\n{fence}diff\n{text}\n{fence}"
+
+
+def _named(generation: int) -> str:
+    return f"generation {generation}" if generation else "what was there before your first turn"

@@ -23,7 +23,7 @@ from sandbox_runner.guest_connection import GuestConnection
 from sandbox_runner.uids import HostUids, take_ownership
 from workspace_store import liveness, principal
 from workspace_store import tenancy as tenancies
-from workspace_store.database import Database
+from workspace_store.database import Database, DatabaseUnavailable
 from workspace_store.packs import VolumeError
 from workspace_store.tenancy import StaleTenancy, Tenancy, Tenant
 from workspace_store.volumes import Volume, Volumes
@@ -86,6 +86,7 @@ class Seating:
     lives: Path
     host_uids: HostUids
     shared_home: bool = True
+    _owed: list[Tenancy] = field(default_factory=list)
 
     async def take(self, identifier: UUID) -> Seat:
         """Take the tenancy, mount and verify the volume. Raises SandboxUnavailable with what a person can do."""
@@ -142,12 +143,22 @@ class Seating:
         return volume
 
     async def give_back(self, seat: Seat) -> None:
-        """Release the tenancy; the sandbox has been dismantled."""
+        """Release the tenancy, now or when the database is back; the sandbox has been dismantled."""
         seat.volume.close()
         await self._release(seat.tenancy)
 
     async def _release(self, tenancy: Tenancy) -> None:
-        await self.database.write(lambda connection: tenancies.release(connection, tenancy))
+        try:
+            await self.database.write(lambda connection: tenancies.release(connection, tenancy))
+        except DatabaseUnavailable as error:
+            log.warning("a volume is given back later", principal=str(tenancy.principal), reason=str(error))
+            self._owed.append(tenancy)
+
+    async def release_owed(self) -> None:
+        """Release what could not be when it was given back. A tenancy taken anew meanwhile is another's."""
+        owed, self._owed = self._owed, []
+        for tenancy in owed:
+            await self._release(tenancy)
 
     async def renew(self) -> set[UUID]:
         """Prolong every tenancy of this manager; whose they are."""

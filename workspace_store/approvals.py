@@ -26,7 +26,7 @@ from hashlib import sha256
 from typing import Any, Literal
 from uuid import UUID, uuid4
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, func, select, update
 
 from workspace_store import journal, outbox, questions, texts
 from workspace_store import principal as principals
@@ -298,6 +298,12 @@ def any_due(connection: Connection) -> bool:
     """Whether ``expire_due`` has anything to do: a look that takes no lock."""
     due = select(approval.c.id).where(PENDING, approval.c.expires_at <= database_now_us(connection)).limit(1)
     return connection.execute(due).first() is not None
+
+
+def pending(connection: Connection, kind: str) -> int:
+    """How many of a kind wait for an answer."""
+    found = select(func.count()).select_from(approval).where(PENDING, approval.c.kind == kind)
+    return int(connection.execute(found).scalar_one())
 
 
 def _may(connection: Connection, found: Approval, decider: Decider | None) -> bool:

@@ -228,5 +228,18 @@ def use(connection: Connection, owner: UUID, day: str, requests: int, count: int
         connection.execute(usage.insert(), {"principal": owner, "day": day, "requests": requests, "bytes": count})
 
 
+def figures(connection: Connection, day: str, since: int) -> dict[str, int]:
+    """Of everybody: ``requests`` and ``bytes`` of a day, and how many were ``refused`` since, of the newest 10,000."""
+    sums = select(func.coalesce(func.sum(usage.c.requests), 0), func.coalesce(func.sum(usage.c.bytes), 0))
+    requests, size = connection.execute(sums.where(usage.c.day == day)).one()
+    newest = connection.execute(select(func.max(effect.c.number))).scalar() or 0
+    refused = connection.execute(
+        select(func.count()).where(
+            effect.c.number > newest - 10_000, effect.c.status == "refused", effect.c.at >= since
+        )
+    ).scalar_one()  # fmt: skip
+    return {"requests": int(requests), "bytes": int(size), "refused": int(refused)}
+
+
 def _effects(rows: Iterable[object]) -> list[Effect]:
     return [Effect(**row._mapping) for row in rows]  # type: ignore[attr-defined]

@@ -17,8 +17,18 @@ _BODY_WIDTH = 100
 
 
 def journal_show(principal: str, after: int, limit: int, *, as_json: bool) -> int:
-    """Print events, oldest first; with ``--json`` an object a line."""
-    return _print(wiring.journal_events(load(), principal, after, limit), _event, as_json=as_json)
+    """Print events, oldest first; with ``--json`` an object a line. What is left out is said on standard error."""
+    # One more than asked for, to know whether there are more.
+    found = wiring.journal_events(load(), principal, after, limit + 1)
+    shown = found[:limit] if after else found[-limit:]
+    if not after and len(found) > limit:
+        print(texts.earlier_events(shown[0]["seq"] - 1), file=sys.stderr)
+    _print(shown, _event, as_json=as_json)
+    if after and len(found) > limit:
+        print(texts.later_events(shown[-1]["seq"]), file=sys.stderr)
+    if not as_json and any(_is_cut(row) for row in shown):
+        print(texts.CUT_EVENTS, file=sys.stderr)
+    return 0
 
 
 def journal_verify(principal: str, *, as_json: bool) -> int:
@@ -69,8 +79,16 @@ def _time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
+def _body(row: Row) -> str:
+    return json.dumps(row["body"], ensure_ascii=False, default=str) if row["body"] is not None else "(forgotten)"
+
+
+def _is_cut(row: Row) -> bool:
+    return len(_body(row)) > _BODY_WIDTH
+
+
 def _event(row: Row) -> str:
-    body = json.dumps(row["body"], ensure_ascii=False, default=str) if row["body"] is not None else "(forgotten)"
+    body = _body(row)
     shown = body if len(body) <= _BODY_WIDTH else f"{body[:_BODY_WIDTH]}…"
     return f"{row['seq']:>6}  {_time(row['at'])}  {row['kind']:<22} {shown}"
 

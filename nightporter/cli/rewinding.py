@@ -23,7 +23,7 @@ from nightporter.settings import Settings, load
 from router.envelope import Envelope
 from sandbox_runner.kept_state import STATE_FILE, STATE_FILE_BYTES, Refused, number_of
 from sandbox_runner.rewind import INBOX_KIND
-from workspace_store import archives, differences, inbox, outbox, principal, timeline
+from workspace_store import archives, differences, inbox, liveness, outbox, principal, timeline
 from workspace_store import tenancy as tenancies
 from workspace_store.beneath import UnsafePath
 from workspace_store.database import now_us
@@ -129,6 +129,8 @@ def _private(path: str, flags: int) -> int:
 
 def _ask(settings: Settings, owner: UUID, words: str) -> dict[str, Any]:
     """Queue a row for a runner and wait for its answer. Raises NotRunning."""
+    if settings.database_url.startswith("sqlite") and not liveness.alive(settings.home / "run" / "lives", "runner"):
+        raise NotRunning(texts.nothing_serves())
     identifier = uuid4()
     told = Envelope("local", "", identifier.hex, Claim("local", "", "", "", ""), "command line", "", words)
 

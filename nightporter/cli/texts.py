@@ -242,6 +242,21 @@ def exported_workspace(file: str, generation: int, entries: int, size: int) -> s
     return f"Generation {generation} ({entries} entries) is in {file} ({size} bytes)."
 
 
+CUT_EVENTS = "Long events are cut at `…`; `--json` shows them whole."
+
+
+def earlier_events(count: int) -> str:
+    return f"The newest are shown; {count} earlier events are not: `--limit`, or `--after 1` to read from the oldest."
+
+
+def later_events(seq: int) -> str:
+    return f"There are more: go on with `--after {seq}`."
+
+
+def nothing_serves() -> str:
+    return "Nothing serves this home now, so nothing was changed. Start it (`nightporter up`), and say it again."
+
+
 def nobody_serves() -> str:
     return "No runner has served this yet; it is done when one runs (`nightporter up`)."
 

@@ -31,8 +31,9 @@ def _whoami(connection: Connection, asked: Asked) -> str:
 def _stop(connection: Connection, asked: Asked) -> str:
     if asked.room is not None and asked.user.role == GUEST:
         return texts.STOP_IS_FOR_MEMBERS
+    busy = principal.waiting(connection, asked.principal)
     principal.stop(connection, asked.principal)
-    return texts.STOPPING
+    return texts.STOPPING if busy else texts.NOTHING_TO_STOP
 
 
 def _history(connection: Connection, asked: Asked) -> str:

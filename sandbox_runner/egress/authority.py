@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import fcntl
 import os
 import secrets
 import ssl
@@ -26,14 +27,16 @@ _KEPT = 64
 
 
 def ensure(folder: Path) -> Path:
-    """Make the authority unless it is there; the path of its certificate."""
+    """Make the authority unless it is there; the path of its certificate. One process at a time, on any host."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     certificate, key = folder / CERTIFICATE, folder / KEY
-    if certificate.exists() and key.exists():
-        return certificate
-    made_key, made = _make()
-    _write(key, made_key, 0o600)
-    _write(certificate, made, 0o644)
+    with (folder / "lock").open("w") as lock:
+        # A key of one maker beside the certificate of another would sign what no sandbox trusts.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (certificate.exists() and key.exists()):
+            made_key, made = _make()
+            _write(key, made_key, 0o600)
+            _write(certificate, made, 0o644)
     return certificate
 
 

@@ -120,14 +120,20 @@ class Ledger:
 
     async def _write_ended(self) -> None:
         ended, self._ended = self._ended, []
-        for number, (tenancy, how, going) in enumerate(ended):
-            try:
-                await self._write(tenancy, partial(self._settled, tenancy=tenancy, how=how, going=going))
-            except DatabaseUnavailable as error:
-                log.warning("could not settle an effect; trying again", reason=str(error))
-                self._ended[:0] = ended[number:]
-                return
-            self._turns.pop(how.id, None)
+        try:
+            while ended:
+                tenancy, how, going = ended[0]
+                try:
+                    await self._write(tenancy, partial(self._settled, tenancy=tenancy, how=how, going=going))
+                except DatabaseUnavailable as error:
+                    log.warning("could not settle an effect; trying again", reason=str(error))
+                    return
+                except Exception:
+                    # It stays intended, and is told as uncertain once this proxy has ended.
+                    log.exception("an effect cannot be settled", effect=how.id.hex)
+                self._turns.pop(ended.pop(0)[1].id, None)
+        finally:
+            self._ended[:0] = ended
 
     def _settled(self, connection: Connection, under: Tenancy | None, tenancy: Tenancy, how: Settled,
                  going: Outgoing) -> None:  # fmt: skip
@@ -183,18 +189,37 @@ class Ledger:
             log.exception("could not write the effect ledger")
 
     async def _write_batches(self) -> None:
+        """Whatever stops it, also a caller that is cancelled: what was not written waits for the next time."""
         waiting, self._waiting = self._waiting, []
-        batches: dict[Tenancy, list[Effect]] = defaultdict(list)
+        by_tenancy: dict[Tenancy, list[Effect]] = defaultdict(list)
         for tenancy, row in waiting:
-            batches[tenancy].append(row)
-        for tenancy, rows in batches.items():
-            for start in range(0, len(rows), BATCH):
-                batch = rows[start : start + BATCH]
-                try:
-                    await self._write(tenancy, partial(self._recorded, owner=tenancy.principal, rows=batch))
-                except DatabaseUnavailable:
-                    self._waiting += [(tenancy, row) for row in rows[start:]]
-                    raise
+            by_tenancy[tenancy].append(row)
+        batches = [
+            (tenancy, rows[start : start + BATCH])
+            for tenancy, rows in by_tenancy.items()
+            for start in range(0, len(rows), BATCH)
+        ]
+        try:
+            while batches:
+                await self._write_batch(*batches[0])
+                del batches[0]
+        finally:
+            self._waiting[:0] = [(tenancy, row) for tenancy, rows in batches for row in rows]
+
+    async def _write_batch(self, tenancy: Tenancy, rows: list[Effect]) -> None:
+        """Raises DatabaseUnavailable. A row that cannot be written at all takes no other with it."""
+        try:
+            await self._write(tenancy, partial(self._recorded, owner=tenancy.principal, rows=rows))
+        except DatabaseUnavailable:
+            raise
+        except Exception:
+            if len(rows) == 1:
+                log.exception("an effect cannot be recorded", host=rows[0].host, method=rows[0].method)
+                return
+            log.warning("a batch of effects cannot be recorded as one; recording each by itself")
+            while rows:
+                await self._write_batch(tenancy, rows[:1])
+                del rows[0]
 
     @staticmethod
     def _recorded(connection: Connection, under: Tenancy | None, owner: UUID, rows: Sequence[Effect]) -> None:

@@ -5,6 +5,7 @@ One file, bound read-only into every sandbox, made before any service starts; no
 
 from __future__ import annotations
 
+import os
 import ssl
 from pathlib import Path
 
@@ -40,7 +41,7 @@ def prepare(home: Path, *, terminates: bool, extra: Path | None) -> None:
     bundle.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not bundle.exists() or bundle.read_bytes() != content:
         # Written in place of the old one: sandboxes that are awake keep theirs.
-        partial = bundle.with_suffix(".partial")
+        partial = bundle.with_suffix(f".{os.getpid()}.partial")
         partial.write_bytes(content)
         partial.chmod(0o644)
         partial.replace(bundle)

@@ -7,13 +7,18 @@ import json
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from identity import users
+from identity.users import Claim
 from nightporter.cli.app import app  # noqa: F401 - that it can be imported
 from tests.nightporter.houses import ROOT, environment
 from tests.nightporter.talking import TOKEN, Gateway, free_address
+from workspace_store import journal, schema
+from workspace_store.database import Database
 
 MAIN = "from nightporter.cli import main; main()"
 
@@ -117,3 +122,39 @@ def test_help_and_status_import_little() -> None:
         code = f"{command}, sys; print(*sys.modules)"
         loaded = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
         assert not heavy & set(loaded.stdout.split())
+
+
+def a_home(folder: Path, events: int) -> Path:
+    """A home where somebody once was, and nothing runs."""
+    home = folder / "home"
+    home.mkdir()
+    url = f"sqlite:///{home}/nightporter.db"
+    schema.upgrade(url)
+    database = Database(url)
+    claim = Claim("local", "", "owner", "owner", "token")
+    owner = database.write_now(lambda connection: users.create(connection, claim, "admin")).id
+    told = [journal.Event("memory.written", {"text": "word " * 50 if n == 1 else "word"}) for n in range(events)]
+    database.write_now(lambda connection: journal.append(connection, owner, told, under=None))
+    database.close()
+    return home
+
+
+@pytest.mark.parametrize("words", [["undo"], ["redo"], ["restore", "owner", "notes@1"]])
+def test_what_a_runner_must_do_is_refused_at_once_when_nothing_serves(tmp_path: Path, words: list[str]) -> None:
+    began = time.monotonic()
+    ended = nightporter(a_home(tmp_path, 1), "workspace", *words)
+    assert time.monotonic() - began < 10
+    assert ended.returncode == 3
+    assert ended.stderr.startswith("Nothing serves this home now, so nothing was changed. Start it")
+
+
+def test_events_that_are_not_shown_are_told_of(tmp_path: Path) -> None:
+    home = a_home(tmp_path, 12)
+    newest = nightporter(home, "journal", "show", "--limit", "5")
+    assert newest.stdout.count("memory.written") == 5
+    assert "7 earlier events are not" in newest.stderr
+    oldest = nightporter(home, "journal", "show", "--limit", "5", "--after", "1")
+    assert "go on with `--after 6`" in oldest.stderr
+    assert "Long events are cut" in oldest.stderr
+    assert nightporter(home, "journal", "show").stderr == "Long events are cut at `…`; `--json` shows them whole.\n"
+    assert nightporter(home, "journal", "show", "--json").stderr == ""

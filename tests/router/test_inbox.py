@@ -222,3 +222,9 @@ async def test_answers_say_what_is(database: Database, inbox: Inbox) -> None:
     assert await answer_to(database, inbox, "/history", "5") == texts.NO_GENERATIONS
     listed = await answer_to(database, inbox, "/help", "6")
     assert all(f"`/{name}`" in listed for name in commands.COMMANDS)
+
+
+async def test_stop_says_whether_there_is_anything_to_stop(database: Database, inbox: Inbox) -> None:
+    assert await answer_to(database, inbox, "/stop", "0") == texts.NOTHING_TO_STOP
+    await inbox.accept(said("$ sleep 60", "1"))
+    assert await answer_to(database, inbox, "/stop", "2") == texts.STOPPING
