@@ -1,4 +1,4 @@
-"""Assembling a context from what is stored: bounded reads, whatever the history; and folding old turns.
+"""Assembling a context from what is stored: bounded reads, whatever the history.
 
 Reads the newest turn records and notes by index with a limit; nothing here scans a history.
 """
@@ -13,6 +13,7 @@ from uuid import UUID
 from sqlalchemy import Connection
 
 from agent import standing, texts
+from agent.folding import fold
 from agent.standing import NOTHING, Standing
 from agent.tool import NO_TOOLS, Tools
 from agent.trajectory import (
@@ -23,7 +24,6 @@ from agent.trajectory import (
     Context,
     Said,
     count_turn,
-    fold,
     within,
 )
 from workspace_store import checkpoints, context_heads, memory, waking
@@ -32,6 +32,8 @@ from workspace_store.database import to_json
 
 FOLD_BATCH = 4
 NOTES = 20
+RECORD_TOKENS = 20
+"""Hardly a record is shorter: no more of them are read than can fit."""
 
 
 @dataclass(frozen=True)
@@ -62,24 +64,25 @@ def load(connection: Connection, owner: UUID, window: int) -> Seen:
     if head is None or sum(record.tokens for record in told) > most:
         return _with_new_head(connection, owner, records, now, window)
     body = json.loads(head.body)
-    return Seen([_said(record) for record in told], body["folded"], body["notes"], body["standing"], now)
+    return Seen([said_of(record) for record in told], body["folded"], body["notes"], body["standing"], now)
 
 
 def _with_new_head(connection: Connection, owner: UUID, records: list[TurnRecord], now: Standing, window: int) -> Seen:
     """Put a head together of what stands, the newest notes and the records of all but the last turns, and freeze it."""
     spilling = _too_many(records, window * VERBATIM_SHARE // 100)
     before = records[0].seq if records else (1 << 62)
-    older = checkpoints.newest_folds(connection, owner, before, FOLDED_RECORDS)
-    older += [(record.seq, fold(_said(record))) for record in records[:spilling]]
-    folded = within([text for _, text in older], window * FOLDED_SHARE // 100)
+    budget = window * FOLDED_SHARE // 100
+    older = checkpoints.newest_folds(connection, owner, before, min(FOLDED_RECORDS, budget // RECORD_TOKENS + 1))
+    older += [(record.seq, fold(said_of(record))) for record in records[:spilling]]
+    folded = within([texts.record(seq, text) for seq, text in older], budget)
     notes = [note.body for note in memory.notes(connection, owner, NOTES)][::-1]
     upto = older[-1][0] if older else 0
     frozen = now.lines()
     context_heads.keep(connection, owner, upto, to_json({"standing": frozen, "notes": notes, "folded": folded}))
-    return Seen([_said(record) for record in records[spilling:]], folded, notes, frozen, now)
+    return Seen([said_of(record) for record in records[spilling:]], folded, notes, frozen, now)
 
 
-def _said(record: TurnRecord) -> list[Said]:
+def said_of(record: TurnRecord) -> list[Said]:
     return [Said.from_json(item) for item in record.messages]
 
 
@@ -110,32 +113,3 @@ def build(seen: Seen, turn: Sequence[Said], tools: Tools = NO_TOOLS) -> Context:
 
 def tokens_of(turn: Sequence[Said]) -> int:
     return count_turn(turn)
-
-
-def folding_due(connection: Connection, owner: UUID) -> bool:
-    """Whether a batch of turns has grown old enough to be folded."""
-    limit = VERBATIM_TURNS + FOLD_BATCH
-    return checkpoints.unfolded(connection, owner, limit) >= limit
-
-
-def fold_old_turns(connection: Connection, owner: UUID) -> list[tuple[int, str]]:
-    """Fold the turns before the last ``VERBATIM_TURNS``; (seq, record) of each."""
-    return _fold(connection, owner, VERBATIM_TURNS)
-
-
-def fold_all_turns(connection: Connection, owner: UUID) -> list[tuple[int, str]]:
-    """Fold a batch of what is left, the last turns too, for an owner who will have no more; nothing: all is folded."""
-    return _fold(connection, owner, 0)
-
-
-def _fold(connection: Connection, owner: UUID, verbatim: int) -> list[tuple[int, str]]:
-    records = checkpoints.newest_turns(connection, owner, verbatim + 4 * FOLD_BATCH, folded=False)
-    folded = []
-    for record in records[: max(0, len(records) - verbatim)]:
-        turn = [Said.from_json(item) for item in record.messages]
-        text = fold(turn)
-        checkpoints.fold(connection, owner, record.seq, text)
-        folded.append((record.seq, text))
-    if folded:
-        context_heads.drop(connection, owner)
-    return folded

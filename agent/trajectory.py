@@ -9,7 +9,7 @@ file name and outcome it can afford; the turn's own words stay retrievable from 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -26,24 +26,12 @@ VERBATIM_SHARE = 37
 FOLDED_SHARE = 25
 """Per cent of the window for records of older turns."""
 FOLDED_RECORDS = 200
-RECORD_CHARACTERS = 600
-THINNED_CHARACTERS = 400
 PREVIEW_CHARACTERS = 8192
 """Outputs above this go to a blob and are shown by head and tail."""
 
-# What a fold must not lose: ids, hashes, addresses, paths, numbers with meaning. Matched within one word of bounded
-# length, since a search for an address in a long run of letters costs the square of its length.
-IDENTIFIER = re.compile(
-    r"""https?://[^\s<>"')]+ | [\w.+-]+@[\w-]+\.[\w.-]+ | \b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b
-      | \b[0-9a-f]{7,64}\b | (?:~|\.{1,2})?(?:/[\w.@+-]+)+ | \b[\w-]+\.[a-z]{1,5}\b
-      | \b[A-Z][A-Z0-9]*[-_]\d+\b | :\d{2,5}\b""",
-    re.VERBOSE,
-)
-WORD_CHARACTERS = 256
 # A line in a member's own words that looks like the line which says who speaks.
 FORGED_LINE = re.compile(r"^([ \t\xa0]*From\b.*\([0-9a-f-]{36}\):)", re.MULTILINE | re.IGNORECASE)
 QUOTED = r"> \1"
-WORDS_LOOKED_AT = 4000
 
 
 @dataclass(frozen=True)
@@ -95,6 +83,8 @@ class Context:
     """Said last, where the turn has no preface of its own."""
     tools: Tools = field(default_factory=dict)
     """What the engine may ask for."""
+    taken: list[str] = field(default_factory=list)
+    """Ids of the calls of this turn, where some of it is told in short: no new call may have one of them."""
     standing: list[str] = field(default_factory=list)
     """Open tasks, promises and questions that wait: always word for word."""
 
@@ -105,8 +95,8 @@ class Context:
 
 
 def count_tokens(text: str) -> int:
-    """An estimate, on the safe side for English text."""
-    return len(text) // CHARACTERS_PER_TOKEN + 1
+    """An estimate, on the safe side: letters beyond ASCII take more tokens."""
+    return len(text) // CHARACTERS_PER_TOKEN + 1 if text.isascii() else len(text.encode("utf-8", "replace")) // 3 + 1
 
 
 def count_turn(turn: Sequence[Said]) -> int:
@@ -128,58 +118,17 @@ def shortened(said: Said) -> Said:
     return said if said.role == "tool" else replace(said, text=preview(said.text, None))
 
 
-def with_short_calls(said: Said) -> Said:
+def with_short_calls(said: Said, limit: int = PREVIEW_CHARACTERS) -> Said:
     """A step with the long words of its calls by head and tail, decided once: as its own turn goes on to see it."""
     calls = [
-        call | {"arguments": {k: preview(v, None) if isinstance(v, str) else v for k, v in call["arguments"].items()}}
+        call | {"arguments": {k: _cut(v, limit) for k, v in call["arguments"].items()}}
         for call in said.data.get("calls", ())
     ]
     return replace(said, data=said.data | ({"calls": calls} if calls else {}))
 
 
-def fold(turn: Sequence[Said], limit: int = RECORD_CHARACTERS) -> str:
-    """One turn as a record: what was asked, done and answered, and every identifier of it that fits."""
-    lines: list[str] = []
-    for said in turn:
-        if said.words.strip():
-            lines.append(f"{_who(said)}: {_first_line(said.words)}")
-        lines += [line for line in _did(said) if not any(line in other for other in lines)]
-    head = " | ".join(lines)[:limit]
-    found: dict[str, None] = {}
-    for said in turn:
-        for identifier in identifiers(said.words):
-            if identifier not in head:
-                found[identifier] = None
-    kept, used = [], 0
-    for identifier in found:
-        used += len(identifier) + 1
-        if used > limit:
-            break
-        kept.append(identifier)
-    return head + (f" [{' '.join(kept)}]" if kept else "")
-
-
-def identifiers(text: str) -> Iterator[str]:
-    """Ids, hashes, addresses, paths and the like in the first words of a text; linear in its length."""
-    for word in text.split(None, WORDS_LOOKED_AT)[:WORDS_LOOKED_AT]:
-        yield from IDENTIFIER.findall(word[:WORD_CHARACTERS])
-
-
-def _who(said: Said) -> str:
-    asked = f"{said.speaker} asked" if said.speaker else "asked"
-    return {"user": asked, "assistant": "answered", "tool": said.name or "tool"}[said.role]
-
-
-def _did(said: Said) -> Iterator[str]:
-    """What calls of a step did, as far as their words tell."""
-    for call in said.data.get("calls", ()):
-        words = " ".join(value for value in call["arguments"].values() if isinstance(value, str))
-        yield _first_line(words)
-
-
-def _first_line(text: str, limit: int = 160) -> str:
-    line = " ".join(text[: 4 * limit].split())
-    return line if len(line) <= limit else f"{line[:limit]}…"
+def _cut(value: object, limit: int) -> object:
+    return preview(value, None, limit) if isinstance(value, str) else value
 
 
 def within(records: Sequence[str], budget: int) -> list[str]:
@@ -191,35 +140,3 @@ def within(records: Sequence[str], budget: int) -> list[str]:
             break
         kept.append(record)
     return kept[::-1]
-
-
-def fit(context: Context, window: int) -> bool:
-    """Bring a context above 80 % of the window down to it, oldest first, whole turns only; whether anything went.
-
-    What was said in this turn and the notes are never dropped: they are what the turn is about. Of its tools' results
-    all but the newest are thinned where nothing else is left to go.
-    """
-    changed = False
-    limit = window * 8 // 10
-    while context.tokens() > limit:
-        if context.folded:
-            context.folded.pop(0)
-        elif context.recent:
-            oldest = context.recent.pop(0)
-            context.folded.append(fold(oldest))
-            if not context.recent and context.tokens() > limit:
-                context.folded.clear()
-        elif not _thin_oldest(context.turn):
-            break
-        changed = True
-    return changed
-
-
-def _thin_oldest(turn: list[Said]) -> bool:
-    """Leave head and tail of the oldest long result of a turn; False where there is none but the newest."""
-    results = [number for number, said in enumerate(turn) if said.role == "tool"][:-1]
-    for number in results:
-        if len(turn[number].text) > 2 * THINNED_CHARACTERS:
-            turn[number] = replace(turn[number], text=preview(turn[number].text, None, THINNED_CHARACTERS))
-            return True
-    return False

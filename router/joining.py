@@ -9,7 +9,7 @@ from __future__ import annotations
 import structlog
 from sqlalchemy import Connection
 
-from agent import context
+from agent import old_turns
 from identity import linking, merging, reach, users, vouching
 from identity.linking import Heard, Link
 from identity.merging import Merge, MergeRefused
@@ -139,5 +139,5 @@ def complete_due(connection: Connection) -> int:
 def make_findable(connection: Connection, merge: Merge) -> None:
     """What the absorbed one said lately: no turn of theirs will fold it any more."""
     if merge.state == "done":
-        while context.fold_all_turns(connection, merge.absorbed):
+        while old_turns.fold_all(connection, merge.absorbed).turns:
             pass

@@ -17,7 +17,7 @@ from uuid import UUID, uuid4
 import structlog
 from sqlalchemy import Connection
 
-from agent import briefing, context
+from agent import briefing, context, old_turns
 from agent import texts as agent_texts
 from agent.briefing import Briefing
 from agent.engine import Engine, EngineError, EngineUnavailable, Step, ToolCall
@@ -26,12 +26,13 @@ from agent.preface import given as given_preface
 from agent.sandbox import SandboxError, SandboxLost
 from agent.tool import Gate, Refuse, Tool, ToolResult
 from agent.toolbox import Toolbox
-from agent.trajectory import Said, fit, preview, shortened, with_short_calls
+from agent.trajectory import Said, preview, shortened, with_short_calls
 from sandbox_runner import assignments, budget, gating, prefacing, questions, receiving, replying, resume, texts
 from sandbox_runner.asking import Stopped, ask
 from sandbox_runner.assignments import Arrivals, Assignment
 from sandbox_runner.budget import OverBudget
 from sandbox_runner.egress import texts as egress_texts
+from sandbox_runner.folding import Folder
 from sandbox_runner.host import TurnSandbox
 from sandbox_runner.progress import TurnProgress
 from sandbox_runner.published import Snapshot, write_annexes, write_checkpoint
@@ -73,6 +74,7 @@ class TurnRunner:
     verifier: Verifier = field(default_factory=Verifier)
     role: str = ""
     """Who the agent is, where an operator says so."""
+    folder: Folder = field(default_factory=Folder)
 
     async def run(self, lease: Lease, row: Row, *, alone: bool = False, begun: Begun | None = None) -> bool:
         """Run one turn to its commit; whether the lease was given back with it (nothing else waits).
@@ -120,7 +122,8 @@ class TurnRunner:
             replies = turn.with_file_problems(replies)
             released = await self._commit(turn, sandbox, snapshot, replies)
         if not released:
-            await self._fold(turn)
+            # Once the reply has gone.
+            await self.folder.run(self.database, self.engine, lease)
             reached(Point.TURN_FOLDED)
         return released
 
@@ -186,9 +189,7 @@ class TurnRunner:
             if step is None and number == 0:
                 step = await self._approved(turn)
             if step is None:
-                view = context.build(turn.seen, turn.said, turn.offer.tools)
-                view.policy = agent_texts.with_role(view.policy, self.role)
-                fit(view, self.engine.context_window)
+                view = turn.shortened_view(self.engine.context_window, self.role)
                 await self._within_budget(turn)
                 thinking = partial(self.engine.step, view, turn.progress)
                 step = await ask(thinking, turn.stopping, partial(self._unreachable, turn))
@@ -502,7 +503,7 @@ class TurnRunner:
             inbox.finish(connection, rows, turn.status)
             principal.drained(connection, turn.principal, len(rows))
             changes.told(connection, [change.key for change in turn.changed])
-            if context.folding_due(connection, turn.principal):
+            if old_turns.due(connection, turn.principal):
                 return False
             return principal.release(connection, turn.lease)
 
@@ -511,16 +512,3 @@ class TurnRunner:
         self.publish(turn.principal, {"bell": "outbox", "turn": turn.id.hex})
         reached(Point.TURN_TOLD)
         return released
-
-    # fold
-
-    async def _fold(self, turn: Turn) -> None:
-        """Fold old turns, after the reply has gone."""
-
-        def transaction(connection: Connection) -> None:
-            folded = context.fold_old_turns(connection, turn.principal)
-            if folded:
-                body = {"turns": [seq for seq, _ in folded]}
-                journal.append(connection, turn.principal, [Event("context.compressed", body)], under=turn.lease)
-
-        await self.database.write(transaction)

@@ -10,13 +10,14 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
-from agent import context
+from agent import context, texts
 from agent.briefing import Briefing
-from agent.engine import Step, ToolCall
+from agent.compaction import Compaction, ContextTooLarge
+from agent.engine import EngineError, Step, ToolCall
 from agent.preface import Preface
 from agent.tool import Here
 from agent.toolbox import Offer
-from agent.trajectory import Said
+from agent.trajectory import Context, Said
 from sandbox_runner import resume
 from sandbox_runner.asking import Stopped
 from sandbox_runner.assignments import Assignment
@@ -65,6 +66,8 @@ class Turn:
     """Steps whose cost is written with the pending events."""
     claimed: list[UUID] = field(default_factory=list)
     """Tasks that were claimed and are yet to be checked."""
+    compaction: Compaction | None = None
+    """What has gone from its context so far."""
     notes: list[str] = field(default_factory=list)
     """What the runtime itself has to say with the reply."""
 
@@ -103,6 +106,17 @@ class Turn:
     def same_for_all(self, text: str) -> Mapping[str, str]:
         """One answer to every message in hand."""
         return {assignment.row.id.hex: text for assignment in self.assignments}
+
+    def shortened_view(self, window: int, role: str) -> Context:
+        """The context of the next step, within the window. Raises EngineError where that cannot be."""
+        if self.compaction is None:
+            self.compaction = Compaction(window)
+        view = context.build(self.seen, self.said, self.offer.tools)
+        view.policy = texts.with_role(view.policy, role)
+        try:
+            return self.compaction.view(view, self.seen.standing)
+        except ContextTooLarge as error:
+            raise EngineError(str(error)) from error
 
     def take_claim(self, returned: Mapping[str, Any]) -> None:
         """Note what a tool's recorded result claims: it is checked when the engine has replied."""

@@ -77,6 +77,12 @@ _FIND = (
     .order_by(turn_fact.c.seq.desc())
     .limit(bindparam("most"))
 )
+_OF_KIND = (
+    select(turn_fact.c.principal, turn_fact.c.seq, turn_fact.c.kind, turn_fact.c.value)
+    .where(turn_fact.c.principal.in_(bindparam("scope", expanding=True)), turn_fact.c.kind == bindparam("wanted"))
+    .order_by(turn_fact.c.seq.desc(), turn_fact.c.position)
+    .limit(bindparam("most"))
+)
 _TROUBLE = select(folding.c.failures, folding.c.reason, folding.c.at).where(folding.c.principal == bindparam("of"))
 
 
@@ -101,6 +107,19 @@ def find(connection: Connection, owner: UUID, value: str, limit: int = 5) -> lis
     """The newest turns that hold exactly this value, in any case: the owner's and those of who was merged into them."""
     given = {"scope": principal.scope(connection, owner), "wanted": key_of(value), "most": limit}
     return [Found(**row._mapping) for row in connection.execute(_FIND, given)]
+
+
+def held(connection: Connection, owner: UUID, seqs: Sequence[int]) -> set[tuple[str, str]]:
+    """The (kind, value) pairs that a look-up finds of these turns."""
+    columns = (turn_fact.c.kind, turn_fact.c.value)
+    mine = (turn_fact.c.principal == owner, turn_fact.c.seq.in_(seqs))
+    return {(row.kind, row.value) for row in connection.execute(select(*columns).where(*mine))}
+
+
+def of_kind(connection: Connection, owner: UUID, kind: str, limit: int) -> list[Found]:
+    """The newest facts of a kind."""
+    given = {"scope": principal.scope(connection, owner), "wanted": kind, "most": limit}
+    return [Found(**row._mapping) for row in connection.execute(_OF_KIND, given)]
 
 
 def trouble(connection: Connection, owner: UUID) -> Trouble | None:

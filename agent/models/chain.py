@@ -124,7 +124,8 @@ class Chain:
     def _step(self, response: ModelResponse, context: Context) -> Step:
         asked_before = [call for said in context.turn for call in calls_from_json(said.data.get("calls", ()))]
         answered = [said.message for said in context.turn if said.role == "user"][-1]
-        step = answers.to_step(response, context.tools, [call.id for call in asked_before], answered)
+        taken = [*context.taken, *(call.id for call in asked_before)]
+        step = answers.to_step(response, context.tools, taken, answered)
         end_if_in_circles([*asked_before, *step.calls])
         return step
 

@@ -11,8 +11,9 @@ from uuid import UUID, uuid4
 import pytest
 from sqlalchemy import Connection, event, text
 
-from agent import briefing, context
-from agent.trajectory import VERBATIM_TURNS, Said, fold
+from agent import briefing, context, old_turns
+from agent.folding import fold
+from agent.trajectory import VERBATIM_TURNS, Said
 from identity import reach, rooms, users
 from identity.users import Claim
 from tests.workspace_store.people import lease, person, receive
@@ -34,8 +35,8 @@ def live_through(connection: Connection, owner: UUID, turns: int, *, first: int 
         checkpoints.record_turn(
             connection, owner, seq, turn, [item.to_json() for item in said], context.tokens_of(said)
         )
-        if context.folding_due(connection, owner):
-            context.fold_old_turns(connection, owner)
+        if old_turns.due(connection, owner):
+            old_turns.fold_old(connection, owner, 16_384)
 
 
 def long_ago(connection: Connection, owner: UUID, turns: int) -> None:
@@ -95,7 +96,7 @@ def test_waking_reads_and_gives_the_same_after_3000_turns_as_after_50(sqlite: Da
             context.load(connection, owner, 16_384),
             context.load(connection, owner, 16_384),
             briefing.read(connection, owner),
-            context.folding_due(connection, owner),
+            old_turns.due(connection, owner),
             checkpoints.latest(connection, owner),
             journal.read(connection, owner, newest=True, limit=20),
             inbox.next_open(connection, owner),
@@ -170,7 +171,7 @@ HOT: dict[str, Callable[[Connection], object]] = {
     "turn, journal": lambda c: journal.read(c, OWNER, turn=TURN),
     "turn, context": lambda c: context.load(c, OWNER, 16_384),
     "turn, briefing": lambda c: briefing.read(c, OWNER),
-    "turn, folding": lambda c: context.folding_due(c, OWNER),
+    "turn, folding": lambda c: old_turns.due(c, OWNER),
     "turn, checkpoint": lambda c: checkpoints.latest(c, OWNER),
     "turn, release": lambda c: principal.release(c, HELD),
     "sweeper, mail": lambda c: principal.with_mail(c, 0),

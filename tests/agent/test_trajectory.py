@@ -9,16 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent import context, texts
-from agent.trajectory import (
-    RECORD_CHARACTERS,
-    Context,
-    Said,
-    count_tokens,
-    fit,
-    fold,
-    preview,
-    within,
-)
+from agent.compaction import Compaction, ContextTooLarge
+from agent.folding import RECORD_CHARACTERS, fold
+from agent.standing import NOTHING
+from agent.trajectory import Context, Said, count_tokens, preview, within
 
 IDENTIFIERS = [
     "https://example.org/a/b?x=1",
@@ -79,28 +73,34 @@ def test_said_words_come_back_from_json_as_they_were(turn: list[Said]) -> None:
     turn=st.text(max_size=2000),
     window=st.integers(200, 20_000),
 )
-def test_a_context_is_brought_within_its_window_and_keeps_this_turn(
+def test_a_context_is_brought_within_its_window_or_not_sent_and_keeps_this_turn(
     folded: list[str], recent: list[list[Said]], turn: str, window: int
 ) -> None:
     said = [Said("user", turn)]
     context = Context("policy", ["a note"], list(folded), [list(item) for item in recent], list(said), "now")
     floor = Context("policy", ["a note"], [], [], list(said), "now").tokens()
-    before = context.tokens()
-    changed = fit(context, window)
-    limit = window * 8 // 10
-    assert context.tokens() <= max(limit, floor)
-    assert changed == (before > limit and before > floor)
-    assert (context.turn, context.notes, context.policy) == (said, ["a note"], "policy")
+    try:
+        seen = Compaction(window).view(context, NOTHING)
+    except ContextTooLarge:
+        assert floor > window
+        return
+    assert seen.tokens() <= window
+    if context.tokens() <= window * 8 // 10:
+        assert seen is context
+    if floor <= window * 6 // 10:
+        assert seen.tokens() <= window * 8 // 10
+        assert seen.turn == said
+    assert (seen.notes, seen.policy) == (["a note"], "policy")
     # What stays is the newest, word for word.
-    assert context.recent == recent[len(recent) - len(context.recent) :]
+    assert seen.recent == recent[len(recent) - len(seen.recent) :]
 
 
 def test_a_turn_that_leaves_the_window_is_folded_first_not_forgotten() -> None:
     old = [Said("user", "where is it? " + "x" * 4000), Said("assistant", "in /srv/data/report.pdf")]
     context = Context("", [], [], [old, [Said("user", "thanks")]], [Said("user", "again?")], "")
-    assert fit(context, 1000) is True
-    assert context.recent == [[Said("user", "thanks")]]
-    assert "/srv/data/report.pdf" in context.folded[0]
+    seen = Compaction(1000).view(context, NOTHING)
+    assert seen.recent == [[Said("user", "thanks")]]
+    assert "/srv/data/report.pdf" in seen.folded[0]
 
 
 def test_the_newest_records_within_a_budget_are_kept_in_order() -> None:
