@@ -147,7 +147,7 @@ def test_a_failed_check_keeps_the_old_context_and_the_third_stops_for_good() -> 
     for _ in range(5):
         assert compaction.view(context, STANDING) is context
     assert len(asked) == 3
-    with pytest.raises(ContextTooLarge, match="engine.context_window"):
+    with pytest.raises(ContextTooLarge, match="set engine"):
         compaction.view(long_turn(20), STANDING)
 
 
