@@ -52,6 +52,8 @@ class BackgroundTask:
     starts: int
     started_at: float
     """Unix seconds."""
+    timer: bool = False
+    """A line of the sandbox's crontab."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,9 @@ TRUST_BUNDLE = "/run/nightporter/ca-bundle.crt"
 # Where programs look that no variable reaches (GnuTLS, apt).
 SYSTEM_BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
 
-PATH = f"{HOME}/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:{BIN}"
+FIRST = "/opt/nightporter/first"
+"""Programs of ours that lie over the system's own of that name, which could not work here."""
+PATH = f"{HOME}/.local/bin:{FIRST}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:{BIN}"
 
 FILES = {
     "/etc/passwd": "root:x:0:0:root:/root:/usr/sbin/nologin\n"
@@ -38,9 +40,34 @@ FILES = {
     "/etc/hostname": "nightporter\n",
 }
 
+CRONTAB = """#!/bin/sh
+# crontab [FILE | - | -l | -e | -r]: timers of this sandbox; it is woken for them. Times are UTC, or as CRON_TZ= says.
+folder=$HOME/.nightporter
+file=$folder/crontab
+keep() {
+    mkdir -p "$folder" && head -c 8193 >"$file.new" || exit 1
+    if [ "$(wc -c <"$file.new")" -gt 8192 ]; then
+        rm -f "$file.new"; echo "crontab: it is longer than 8192 bytes" >&2; exit 1
+    fi
+    mv -f "$file.new" "$file"
+}
+case ${1--} in
+-l) [ -s "$file" ] || { echo "no crontab for porter" >&2; exit 1; }; exec cat "$file" ;;
+-r) exec rm -f "$file" ;;
+-e) draft=$(mktemp) || exit 1
+    trap 'rm -f "$draft"' EXIT
+    [ ! -s "$file" ] || cat "$file" >"$draft"
+    ${VISUAL:-${EDITOR:-vi}} "$draft" && keep <"$draft" ;;
+-) keep ;;
+-*) echo "usage: crontab [FILE | - | -l | -e | -r]" >&2; exit 2 ;;
+*) [ -r "$1" ] || { echo "crontab: $1: cannot be read" >&2; exit 1; }; keep <"$1" ;;
+esac
+"""
+
 # Our own programs: for a person the same as any other on PATH.
 PROGRAMS = {
     f"{BIN}/porter-apt": f'#!/bin/sh\nexec {BIN}/python3 -I -S -B {GUEST}/packages apt "$@"\n',
+    f"{FIRST}/crontab": CRONTAB,
     **{f"{BIN}/{name}": '#!/bin/sh\nexec python3 -m pip "$@"\n' for name in ("pip", "pip3")},
 }
 

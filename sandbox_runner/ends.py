@@ -53,6 +53,8 @@ class TaskEnds:
         output = ""
         with contextlib.suppress(SandboxError):
             output = await awake.guest.task_output(task.task, 2048) if told else ""
+        # As cron does: what went well and said nothing is nobody's business.
+        told = told and not (task.timer and task.exit_code == 0 and not output.strip())
         text = texts.task_ended(task.task, task.argv, task.exit_code, output) if told else ""
         body: dict[str, object] = {
             "task": task.task, "argv": list(task.argv), "exit_code": task.exit_code, "starts": task.starts,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,9 +23,11 @@ from sandbox_runner.guest_frames import (
     RESULT,
     Answer,
     Captured,
+    CrontabEvent,
     GuestHello,
     Held,
     Interrupted,
+    MaybeTask,
     OneTask,
     Output,
     OutputEvent,
@@ -88,8 +90,8 @@ def _command_result(said: Result) -> CommandResult:
 class GuestConnection:
     """One guest. All methods may be called at once; all raise SandboxLost when the connection ends under them.
 
-    ``on_task_ended`` and ``on_state`` (the digest of a state file written outside a command) are called in the event
-    loop and must not block.
+    ``on_task_ended``, ``on_state`` (the digest of a state file written outside a command) and ``on_crontab`` (its text,
+    when it changed) are called in the event loop and must not block.
     """
 
     def __init__(
@@ -99,11 +101,13 @@ class GuestConnection:
         *,
         on_task_ended: Callable[[BackgroundTask], None] | None = None,
         on_state: Callable[[str | None], None] | None = None,
+        on_crontab: Callable[[str], None] | None = None,
     ) -> None:
         self._reader = reader
         self._writer = writer
         self._on_task_ended = on_task_ended
         self._on_state = on_state
+        self._on_crontab = on_crontab
         self._pending: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._listeners: dict[str, OutputListener] = {}
         self._last_id = 0
@@ -117,10 +121,11 @@ class GuestConnection:
         *,
         on_task_ended: Callable[[BackgroundTask], None] | None = None,
         on_state: Callable[[str | None], None] | None = None,
+        on_crontab: Callable[[str], None] | None = None,
     ) -> GuestConnection:
         """Over a connected unix socket, which it owns from then on."""
         reader, writer = await asyncio.open_unix_connection(sock=sock, limit=MAX_FRAME)
-        return cls(reader, writer, on_task_ended=on_task_ended, on_state=on_state)
+        return cls(reader, writer, on_task_ended=on_task_ended, on_state=on_state, on_crontab=on_crontab)
 
     @property
     def lost(self) -> SandboxLost | None:
@@ -212,6 +217,16 @@ class GuestConnection:
     async def told(self, task: int, starts: int) -> None:
         """The end of that start of a task was recorded: it need not be kept any longer."""
         await self._ask("told", task=task, starts=starts)
+
+    async def run_timer(self, command: str, environment: Mapping[str, str], note: str) -> BackgroundTask | None:
+        """Run a line of the crontab, with a note for the person; None: the run before still goes on."""
+        answer = await self._ask("run_timer", command=command, environment=dict(environment), note=note or None)
+        said = self._checked(MaybeTask, answer).task
+        return task_of(said) if said is not None else None
+
+    async def note(self, texts: Sequence[str]) -> None:
+        """Tell these with the next result."""
+        await self._ask("note", notes=list(texts))
 
     async def hold(self, note: str) -> int:
         """Pause what runs; commands under way become tasks, told with ``note``. How many processes are paused."""
@@ -324,6 +339,9 @@ class GuestConnection:
         elif isinstance(event, TaskEndedEvent):
             if self._on_task_ended is not None:
                 self._on_task_ended(task_of(event.task))
+        elif isinstance(event, CrontabEvent):
+            if self._on_crontab is not None:
+                self._on_crontab(event.text)
         elif self._on_state is not None:
             self._on_state(event.digest)
 

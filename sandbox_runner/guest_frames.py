@@ -56,6 +56,11 @@ class TaskRecord(Said):
     policy: Literal["restart", "ask", "never"]
     starts: _Count
     started_at: float
+    timer: bool = False
+
+
+class MaybeTask(Said):
+    task: TaskRecord | None
 
 
 class Unknown(Said):
@@ -128,12 +133,17 @@ class TaskEndedEvent(Said):
     task: TaskRecord
 
 
+class CrontabEvent(Said):
+    event: Literal["crontab"]
+    text: Annotated[str, Field(max_length=16 << 10)]
+
+
 class StateEvent(Said):
     event: Literal["state"]
     digest: _Digest | None
 
 
-EVENT: TypeAdapter[OutputEvent | TaskEndedEvent | StateEvent] = TypeAdapter(
-    Annotated[OutputEvent | TaskEndedEvent | StateEvent, Field(discriminator="event")]
+EVENT: TypeAdapter[OutputEvent | TaskEndedEvent | CrontabEvent | StateEvent] = TypeAdapter(
+    Annotated[OutputEvent | TaskEndedEvent | CrontabEvent | StateEvent, Field(discriminator="event")]
 )
 RESULT: TypeAdapter[Result | Unknown] = TypeAdapter(Result | Unknown)

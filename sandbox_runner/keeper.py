@@ -49,6 +49,7 @@ class Keeper(Waker):
         """Put idle sandboxes to sleep and keep tenancies, until cancelled."""
         renewing = asyncio.create_task(self._keep_tenancies())
         watching = asyncio.create_task(self.disk.run())
+        timing = asyncio.create_task(self.timers.keep())
         sleeping: dict[UUID, asyncio.Task[None]] = {}
         try:
             await self.backend.warm(self.guest)
@@ -62,6 +63,7 @@ class Keeper(Waker):
         finally:
             renewing.cancel()
             watching.cancel()
+            timing.cancel()
 
     async def _release_safely(self) -> None:
         try:

@@ -50,6 +50,13 @@ class Manager(Keeper):
                 reached(Point.SANDBOX_WOKEN)
             return report, seat.volume.live_id()
 
+    async def _wake_for_timer(self, owner: UUID, holder: object) -> GuestConnection:
+        await self.wake(owner, holder)
+        awake = self._seats[owner].awake
+        if awake is None:
+            raise SandboxLost(texts.sandbox_lost())
+        return awake.guest
+
     async def run(
         self,
         owner: UUID,

@@ -117,6 +117,10 @@ class Seating:
             raise SandboxUnavailable(texts.awake_elsewhere())
         return held, tenancy, self._uid(connection, identifier)
 
+    def may_take(self, held: Tenant) -> bool:
+        """Whether the volume is this manager's already, or nobody's who lives."""
+        return held.host in (None, self.host) or self._has_ended(held)
+
     def _has_ended(self, held: Tenant) -> bool:
         if self.shared_home:
             return held.host is None or liveness.is_dead(self.lives, held.host)

@@ -220,6 +220,14 @@ def screens(found: Mapping[str, Sequence[str]]) -> list[str]:
     return told
 
 
+CRONTAB_NOT_KEPT = "the crontab could not be kept: write it again, or nothing of it runs while the sandbox sleeps"
+
+
+def timer_missed(command: str, missed: int) -> str:
+    times = "once" if missed == 1 else f"{missed} times"
+    return f"crontab: {code(command[:200])} was missed {times} while nothing ran here; it ran once, late"
+
+
 STATE_IS_GONE = "it is gone"
 STATE_IS_OLDER = "it is an older one, put back by something else"
 

@@ -31,6 +31,7 @@ from sandbox_runner.on_disk import OnDisk
 from sandbox_runner.retention import Pruner, Retention
 from sandbox_runner.seat_files import SeatFiles
 from sandbox_runner.seats import Awake, Seat, Seating
+from sandbox_runner.timers import Timers
 from sandbox_runner.way_out import WayOut
 from workspace_store import tenancy as tenancies
 from workspace_store.database import Database
@@ -74,6 +75,7 @@ class Waker(ABC):
         self.pruner = Pruner(self.seating.database, self.retention)
         self.annexes = Annexes(self.seating)
         self.checks = Checks(self.backend, self.guest, self.limits, self.disk)
+        self.timers = Timers(self.seating, self._wake_for_timer, self.give_back)
         self.ends = TaskEnds(self.seating.database, lambda owner: self.ring(owner))
 
     def _lock(self, owner: UUID) -> asyncio.Lock:
@@ -85,6 +87,14 @@ class Waker(ABC):
     @abstractmethod
     async def _asleep(self, owner: UUID) -> bool:
         """Put a sandbox to sleep whose volume is wanted elsewhere; whether it is free now."""
+
+    @abstractmethod
+    async def _wake_for_timer(self, owner: UUID, holder: object) -> GuestConnection:
+        """The guest of a sandbox that is awake until it is given back."""
+
+    @abstractmethod
+    async def give_back(self, owner: UUID, holder: object) -> None:
+        """Whoever held a sandbox is done with it."""
 
     # Seats
 
@@ -127,7 +137,9 @@ class Waker(ABC):
 
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                guest = await GuestConnection.over(running.socket, on_task_ended=ended_inside)
+                guest = await GuestConnection.over(
+                    running.socket, on_task_ended=ended_inside, on_crontab=lambda text: self._crontab(seat, guest, text)
+                )
                 seat.quiet = False
                 restored = await self._restore(seat, guest, sandbox_id)
         except BaseException as error:
@@ -150,6 +162,11 @@ class Waker(ABC):
         for task in early:
             self.ends.heard(seat, seat.awake, task)
         return seat.awake
+
+    def _crontab(self, seat: Seat, guest: GuestConnection, text: str) -> None:
+        keeping = asyncio.get_running_loop().create_task(self.timers.changed(seat, guest, text))
+        self._tidying.add(keeping)
+        keeping.add_done_callback(self._tidying.discard)
 
     async def _restore(self, seat: Seat, guest: GuestConnection, life: str) -> Restored:
         """Give the guest the process state that is to be believed, and what it seals its own with."""

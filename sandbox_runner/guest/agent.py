@@ -11,7 +11,8 @@ import os
 import signal
 import stat
 
-from . import limits, processes
+from . import crontab, limits, processes
+from .crontab import NAME
 from .framing import Connection
 from .helpers import Helpers
 from .holding import Holding
@@ -62,6 +63,7 @@ class Guest:
         self.terminals: dict[str, Terminal] = {}
         self.tasks = TaskTable(loop, os.path.join(self.folder, "tasks"), base, self._task_ended)
         self.watch = PressureWatch(loop, process_limit, self._is_active, self._relieve)
+        self.crontab = ""
         self._notes: list[str] = []
         """Told with the next result of any terminal."""
         self.holding = Holding()
@@ -344,8 +346,35 @@ class Guest:
         running = self.tasks.running() if self.sleeping is None else self.sleeping
         for task in running:
             task.look()
+        self.look_at_crontab()
         ended = self.tasks.untold()
-        return notes + self.publisher.publish(self.terminals.values(), running, ended, self.tasks.next_number)
+        return notes + self.publisher.publish(
+            self.terminals.values(), running, ended, self.tasks.next_number, self.crontab
+        )
+
+    def look_at_crontab(self) -> None:
+        """The host has to know of what was written there, with every line's time."""
+        found = crontab.read(self.folder)
+        if found != self.crontab:
+            self.crontab = found
+            self.connection.send_event({"event": "crontab", "text": found})
+
+    def note(self, text: str) -> None:
+        """Told with the next result of any terminal."""
+        if text not in self._notes:
+            self._notes.append(text)
+
+    def run_timer(self, command: str, environment: dict[str, str]) -> Task | None:
+        """Start a line of the crontab; None: the run before still goes on. Raises OSError."""
+        argv = ["bash", "-c", command]
+        if any(task.timer and task.argv == argv for task in self.tasks.running()):
+            return None
+        notes: list[str] = []
+        task = Task(self.tasks.new_number(), argv, self.folder_for(self._home, notes, NAME), environment, "never")
+        task.timer = True
+        self.tasks.start(task)
+        self.change()
+        return task
 
     # Limits and ends ----------------------------------------------------------------------------------------------
 

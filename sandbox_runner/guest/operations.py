@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 
-from . import restoring
+from . import crontab, restoring
 from .framing import MAX_FRAME
 from .output import LiveOutput, decode
 from .requests import BadRequest, count, number, string
@@ -180,6 +180,24 @@ def _task(guest: Guest, frame: dict[str, Any]) -> Task:
     return task
 
 
+def _run_timer(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
+    command, environment = string(frame, "command", crontab.MAX_BYTES), frame.get("environment")
+    if not isinstance(environment, dict) or not all(isinstance(value, str) for value in environment.values()):
+        raise BadRequest("environment must be names and values")
+    note = string(frame, "note", 4000, "")
+    if note:
+        guest.note(note)
+    task = guest.run_timer(command, environment)
+    answer({"task": task.told() if task is not None else None})
+
+
+def _note(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
+    notes = frame.get("notes")
+    for text in notes[:100] if isinstance(notes, list) else []:
+        guest.note(str(text)[:4000])
+    answer({})
+
+
 def _hold(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
     answer({"processes": guest.holding.hold(guest, string(frame, "note", 4000))})
 
@@ -200,6 +218,8 @@ OPERATIONS: dict[str, Callable[[Guest, dict[str, Any], Answer], None]] = {
     "task_stop": _task_stop,
     "told": _told,
     "capture": _capture,
+    "run_timer": _run_timer,
+    "note": _note,
     "hold": _hold,
     "release": _release,
     "shutdown": _shutdown,

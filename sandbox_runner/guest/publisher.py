@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from functools import partial
 
-from . import seal, state_file
+from . import crontab, seal, state_file
 from .scrollback import without_secrets
 from .secret_filter import text_holds_secret, variable_holds_secret
 from .tasks import Task
@@ -40,12 +40,18 @@ class Publisher:
         self._life, self._key, self._number = life, key, number
 
     def publish(
-        self, terminals: Iterable[Terminal], tasks: Iterable[Task], ended: Iterable[Task], next_task: int
+        self,
+        terminals: Iterable[Terminal],
+        tasks: Iterable[Task],
+        ended: Iterable[Task],
+        next_task: int,
+        timers: str = "",
     ) -> list[str]:
         """Write it; the notes for the person. ``digest`` is None when it could not be written."""
         notes: list[str] = []
         document: dict[str, Any] = {
             "version": state_file.VERSION,
+            "crontab": crontab.kept(timers),
             "next_task": next_task,
             "terminals": {
                 terminal.name: self._terminal(terminal, notes) for terminal in terminals if terminal.state is not None
@@ -53,6 +59,8 @@ class Publisher:
             "tasks": [self._task(task, notes) for task in tasks],
             "ended": [{**self._task(task, notes), "exit_code": task.exit_code} for task in ended],
         }
+        if document["crontab"] != timers:
+            self._withhold("a line of the crontab", notes)
         body = self._within_bounds(document, notes)
         touched = self._last is not None and state_file.look(self._folder) != self._looks
         if touched:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from . import state_file
+from . import crontab, state_file
 from .loop import Loop, Timer
 from .shell_state import Dump
 from .tasks import Task
@@ -52,6 +52,8 @@ def restore(guest: Guest, loop: Loop, state: str | None, answer: Callable[[dict[
     loaded = state_file.load(state, is_terminal_name)
     notes = loaded.notes
     guest.tasks.next_number = loaded.next_task
+    crontab.give_back(guest.folder, loaded.crontab)
+    guest.look_at_crontab()
 
     def finish() -> None:
         for terminal in guest.terminals.values():
@@ -116,6 +118,7 @@ def _is_program(name: str, path: str, cwd: str) -> bool:
 def _task_of(record: dict[str, Any]) -> Task:
     task = Task(record["task"], record["argv"], record["cwd"], record["environment"], record["policy"])
     task.starts, task.started_at, task.log = record["starts"], record["started_at"], record["log"]
+    task.timer = record["timer"]
     return task
 
 
@@ -124,6 +127,9 @@ def _restore_task(guest: Guest, record: dict[str, Any], notes: list[str]) -> Non
         notes.append(_was_open(record["open"], record["terminal"]))
         return
     title = f"task {record['task']} ({' '.join(record['argv'])[:120]})"
+    if record["timer"]:
+        notes.append(f"{title} was cut short by sleep; the crontab runs it again when it is due")
+        return
     if record["policy"] != "restart":
         if record["policy"] == "ask":
             notes.append(f"was running: {title}; not restarted")

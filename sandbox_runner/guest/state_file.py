@@ -64,6 +64,7 @@ class Loaded:
         self.ended: list[dict[str, Any]] = []
         """Tasks that ended and nobody was told of; each with its ``exit_code``."""
         self.next_task = 1
+        self.crontab = ""
         self.notes: list[str] = []
 
 
@@ -96,6 +97,8 @@ def _take(state: dict[str, Any], loaded: Loaded, valid_terminal_name: Any) -> No
         loaded.notes += [f"not restored: {what} of terminal {name}" for what in refused[:20]]
     loaded.tasks = _checked_tasks(state.get("tasks", []), loaded.notes)
     loaded.ended = _checked_tasks(state.get("ended", []), loaded.notes)
+    timers = state.get("crontab")
+    loaded.crontab = timers if isinstance(timers, str) and "\0" not in timers else ""
     number = state.get("next_task")
     loaded.next_task = number if isinstance(number, int) and 0 < number < 1 << 31 else 1
     loaded.next_task = max([loaded.next_task, *(task["task"] + 1 for task in (*loaded.tasks, *loaded.ended))])
@@ -136,6 +139,7 @@ def _checked_task(raw: object) -> dict[str, Any] | None:
         "open": raw["open"][:200] if isinstance(raw.get("open"), str) else "",
         "terminal": raw["terminal"][:64] if isinstance(raw.get("terminal"), str) else "",
         "policy": policy if policy in ("restart", "ask", "never") else "ask",
+        "timer": raw.get("timer") is True,
         "started_at": raw["started_at"] if isinstance(raw.get("started_at"), (int, float)) else 0.0,
         "starts": starts,
         "task": number,

@@ -51,6 +51,8 @@ class Task:
         self.writer: TaskLog | None = None
         self.shell: Shell | None = None
         """The stuck shell of a command past its timeout."""
+        self.timer = False
+        """A line of the crontab, run when it was due."""
         self.terminal = ""
         self.open = ""
         """The interactive program that has the terminal of that name: it cannot be brought back."""
@@ -71,6 +73,7 @@ class Task:
             "policy": self.policy,
             "starts": self.starts,
             "started_at": self.started_at,
+            "timer": self.timer,
         }
 
     def look(self) -> None:
