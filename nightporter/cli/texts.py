@@ -284,6 +284,7 @@ def state(kept: Mapping[str, Any]) -> str:
             f"task {task.get('task')}: {command}, policy {task.get('policy')}, started {task.get('starts')}x, "
             f"log {task.get('log') or 'none'}"
         )
+    lines += [f"timer: {line}" for line in str(kept.get("crontab", "")).splitlines() if line.strip()]
     return "\n".join(lines) or "Nothing is kept."
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -68,10 +67,10 @@ class Sandbox:
 
 
 @pytest.fixture
-async def sandbox(stage: Stage) -> AsyncIterator[Sandbox]:
+async def sandbox(stage: Stage) -> Sandbox:
     await stage.hear("x")
     assert stage.manager is not None
-    yield Sandbox(stage, stage.manager)
+    return Sandbox(stage, stage.manager)
 
 
 async def test_a_crontab_is_written_shown_and_kept(sandbox: Sandbox) -> None:
@@ -96,9 +95,8 @@ async def test_a_crontab_is_written_shown_and_kept(sandbox: Sandbox) -> None:
 
 
 async def test_what_will_not_run_is_told(sandbox: Sandbox) -> None:
-    await sandbox.run(
-        "printf 'CRON_TZ=Europe/Berlin\\n61 * * * * x\\n@reboot x\\n5 5 * * *\\n5 5 * * * date +%%F\\n' | crontab -"
-    )
+    lines = ["CRON_TZ=Europe/Berlin", "61 * * * * x", "@reboot x", "5 5 * * *", "5 5 * * * date +%F"]
+    await sandbox.run(f"crontab - <<'EOF'\n{chr(10).join(lines)}\nEOF")
     notes: tuple[str, ...] = ()
     async with asyncio.timeout(20):
         while len(notes) < 4:
@@ -121,7 +119,9 @@ async def test_a_sandbox_that_sleeps_is_woken_once_for_what_is_due(sandbox: Sand
     (timer,) = await sandbox.timers(1)
     assert timer.next_due > await sandbox.stage.database.read(database_now_us)
     # It went well and said nothing: nobody is told.
-    assert await sandbox.stage.events("task.ended")
+    async with asyncio.timeout(20):
+        while not await sandbox.stage.events("task.ended"):
+            await asyncio.sleep(0.02)
     assert [row for row in await _rows(sandbox) if row.kind == "task"] == []
     async with asyncio.timeout(20):
         while not await sandbox.manager.sleep(sandbox.stage.owner):
