@@ -21,11 +21,7 @@ from workspace_store import schema
 from workspace_store.database import Database, create_engine
 
 MODELS = (
-<<<<<<< HEAD
-    "continuations", "changes", "schedules", "hook_deliveries",
-=======
-    "continuations", "changes", "schedules", "timers",
->>>>>>> 957b976 (A crontab inside the sandbox: its lines run once when they are due, and the sandbox is woken for them)
+    "continuations", "changes", "schedules", "hook_deliveries", "timers",
     "approvals", "principal", "inbox", "journal", "checkpoints", "outbox", "memory", "effects", "egress_grants",
     "attachments", "readers", "mailboxes", "spending", "tasks", "commitments", "facts",
     "memory_index", "imported", "context_heads",
