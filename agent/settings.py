@@ -56,6 +56,8 @@ class AgentSettings(Section):
 
     file: SettingsPath = None
     """Python file with a role, tools and policies of your own; `up --agent FILE` is the same."""
+    message_allow: tuple[str, ...] = ()
+    """Whom the agent may write to without asking, such as `email:*@example.org` or `slack:T1/U1`."""
 
 
 class MemorySettings(Section):

@@ -52,6 +52,27 @@ NOTHING_TO_RECALL = "Tell me what to look for: `recall door code`."
 NOTHING_TO_SEND = "Say which file, by its path below `/workspace`: `!send report.pdf`."
 NO_FILE_KEPT = "I got no file that I could keep."
 NO_TASKS = "No background tasks."
+
+
+def no_such_target(to: str) -> str:
+    return f"there is nobody to be reached as {to!r}"
+
+
+def may_send(to: str, text: str) -> str:
+    """Completes "May I …?", with the words that would go out."""
+    said = "\n".join(f"> {line}" for line in text.strip()[:600].splitlines())
+    return f"send this to {code(to)}\n{said}\n"
+
+
+def message_from(sender: str, text: str) -> str:
+    """What somebody else gets: whose agent writes to them, and what."""
+    return f"Message from {sender or 'a person here'}, by their agent:\n\n{text}"
+
+
+def sent_to(to: str) -> str:
+    return f"Sent to {to}."
+
+
 ASKED = "Asked. Their answer is what comes next."
 SHELL_ORIGIN = "the shell"
 EMPTY_COMMAND = "There is no command after the `$`."

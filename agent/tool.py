@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Protocol
@@ -68,6 +68,8 @@ class ToolHost(Protocol):
     turn: UUID
     here: Here
     stopping: asyncio.Event
+    message_allow: Sequence[str]
+    """Patterns of whom may be written to without asking."""
 
     @property
     def sandbox(self) -> Sandbox: ...

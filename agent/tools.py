@@ -13,6 +13,7 @@ from agent.ask_tool import ASK_USER
 from agent.fetch_tool import FETCH
 from agent.file_tools import FILE_TOOLS
 from agent.memory_tools import MEMORY_TOOLS
+from agent.message_tool import SEND_MESSAGE
 from agent.sandbox import CommandResult, SandboxError
 from agent.task_tools import TASK_TOOLS
 from agent.tool import Arguments, Tool, ToolHost, ToolResult
@@ -122,6 +123,7 @@ TOOLS: Mapping[str, Tool] = {
         FETCH,
         ASK_USER,
         *MEMORY_TOOLS,
+        SEND_MESSAGE,
         Tool("tasks", "List background tasks: processes of the sandbox, not goals.", "pure", _tasks, True),
         Tool("task_output", "Show the end of a background task's output.", "pure", _task_output, True, TaskArguments),
         Tool(

@@ -150,6 +150,7 @@ def runner(context: ServiceContext) -> None:
             engine=engine,
             patience_seconds=settings.engine.patience_minutes * 60,
             daily_budget_usd=settings.engine.daily_budget_usd,
+            message_allow=settings.agent.message_allow,
             verifier=Verifier(judge, settings.engine.check_timeout_seconds),
             toolbox=employed.toolbox,
             embedder=embedder,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
@@ -71,6 +71,7 @@ async def serve(
     arrivals: Arrivals,
     schedules: ScheduleLimits,
     daily_budget_usd: float | None,
+    message_allow: Sequence[str],
     verifier: Verifier,
     toolbox: Toolbox,
     embedder: Embedder | None,
@@ -100,6 +101,7 @@ async def serve(
         _recalling(toolbox, embedder),
         verifier,
         role,
+        message_allow=message_allow,
     )
     runner = Runner(life.id, database, lives, turns, ringer.publish)
 

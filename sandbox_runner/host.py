@@ -52,8 +52,10 @@ class TurnSandbox:
         limits: FileLimits,
         here: Here,
         stopping: asyncio.Event,
+        message_allow: Sequence[str] = (),
     ) -> None:
         self.here = here
+        self.message_allow = message_allow
         self.stopping = stopping
         self.principal = principal
         self.turn = turn

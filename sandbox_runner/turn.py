@@ -75,6 +75,8 @@ class TurnRunner:
     role: str = ""
     """Who the agent is, where an operator says so."""
     folder: Folder = field(default_factory=Folder)
+    message_allow: Sequence[str] = ()
+    """Whom it may write to without asking."""
 
     async def run(self, lease: Lease, row: Row, *, alone: bool = False, begun: Begun | None = None) -> bool:
         """Run one turn to its commit; whether the lease was given back with it (nothing else waits).
@@ -91,8 +93,9 @@ class TurnRunner:
         turn = self._in_hand(lease, begun)
         async with self.sandboxes.lend(turn.principal) as lent:
             sandbox = TurnSandbox(
-                turn.principal, turn.id, lent, self.database, self.publish, self.limits, turn.here, turn.stopping
-            )
+                turn.principal, turn.id, lent, self.database, self.publish, self.limits, turn.here, turn.stopping,
+                self.message_allow,
+            )  # fmt: skip
             stop = asyncio.create_task(self._watch_for_stop(turn, sandbox))
             try:
                 replies = await self._act(turn, sandbox)

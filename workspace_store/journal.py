@@ -43,6 +43,7 @@ KINDS: Mapping[str, str] = {
     "message.taken": "a message was handed to a turn that was already running",
     "message.edited": "its sender edited a message; `in_time`: before its turn began",
     "message.deleted": "its sender deleted a message; `in_time`: before its turn began, so that none does",
+    "message.sent": "the agent wrote to another channel of its person, or to somebody else",
     "message.reacted": "somebody reacted to a message or a reply, or took that back",
     "message.set_aside": "a message was given up after it had ended its runner three times alone",
     "message.dropped": "a message in a room was not answered: its sender was blocked while it waited",
