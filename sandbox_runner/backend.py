@@ -116,6 +116,11 @@ class Backend(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def image(self) -> str:
+        """What the root of its sandboxes is made from; empty where that is this machine's system and nothing else."""
+        ...
+
     def reap(self) -> list[str]:
         """Kill and remove what an earlier manager of this run directory left; ids of those sandboxes. Blocking."""
         ...

@@ -53,6 +53,7 @@ class BubblewrapBackend:
     """
 
     name = "bubblewrap"
+    image = ""
 
     def __init__(
         self,

@@ -68,6 +68,7 @@ esac
 PROGRAMS = {
     f"{BIN}/porter-apt": f'#!/bin/sh\nexec {BIN}/python3 -I -S -B {GUEST}/packages apt "$@"\n',
     f"{FIRST}/crontab": CRONTAB,
+    f"{BIN}/porter-environment": f'#!/bin/sh\nexec {BIN}/python3 -I -S -B {GUEST}/packages environment "$@"\n',
     **{f"{BIN}/{name}": '#!/bin/sh\nexec python3 -m pip "$@"\n' for name in ("pip", "pip3")},
 }
 

@@ -163,6 +163,10 @@ class ContainerBackend:
         return self.engine.name
 
     @property
+    def image(self) -> str:
+        return self.layout.image_name()
+
+    @property
     def label(self) -> str:
         return hashlib.sha256(os.fsencode(self.run_dir.resolve())).hexdigest()[:16]
 

@@ -139,13 +139,19 @@ class GuestConnection:
             raise self._fail(f"the guest speaks protocol {hello.protocol}, this host {PROTOCOL}")
         return hello
 
-    async def restore(self, state: bytes | None = None, seal: Mapping[str, object] | None = None) -> Restored:
+    async def restore(
+        self,
+        state: bytes | None = None,
+        seal: Mapping[str, object] | None = None,
+        base: Mapping[str, object] | None = None,
+    ) -> Restored:
         """Bring terminals and tasks back from a ``state`` that is to be believed. Once, before any command.
 
         ``seal``: what this sandbox sets its own seals with (``life``, ``key``, and the ``number`` they come after).
+        ``base``: what its read-only system is (``base_system``).
         """
         text = None if state is None else state.decode("utf-8", "replace")
-        return self._checked(Restored, await self._ask("restore", state=text, seal=seal))
+        return self._checked(Restored, await self._ask("restore", state=text, seal=seal, base=base))
 
     async def run(
         self,

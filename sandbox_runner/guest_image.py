@@ -111,7 +111,8 @@ def _make(guest: Path, image: Path) -> None:
     header = importlib.util.MAGIC_NUMBER + (1).to_bytes(4, "little") + bytes(8)
     (image / PROGRAM).write_bytes(header + marshal.dumps(code))
     for data in guest.iterdir():
-        if data.suffix != ".py" and data.is_file():
+        if data.is_file() and data.name != "__main__.py":
+            # Modules too: the programs beside the guest import some of them.
             shutil.copyfile(data, image / data.name)
         elif data.is_dir() and data.name != "__pycache__":
             # Programs of their own, and what they import.

@@ -12,6 +12,7 @@ class NoBackend:
     """Refuses."""
 
     name = "none"
+    image = ""
 
     def __init__(self, reason: str) -> None:
         self._reason = reason

@@ -21,6 +21,7 @@ from agent.sandbox import BackgroundTask, SandboxError, SandboxLimits, SandboxLo
 from sandbox_runner import kept_state, texts
 from sandbox_runner.annexes import Annexes
 from sandbox_runner.backend import Backend, Launch, RunningSandbox
+from sandbox_runner.base_system import BaseSystem
 from sandbox_runner.checking import Checks
 from sandbox_runner.disk_usage import DiskUsage
 from sandbox_runner.disk_watch import DiskWatch
@@ -76,6 +77,7 @@ class Waker(ABC):
         self.annexes = Annexes(self.seating)
         self.checks = Checks(self.backend, self.guest, self.limits, self.disk)
         self.timers = Timers(self.seating, self._wake_for_timer, self.give_back)
+        self.base = BaseSystem(self.backend.image)
         self.ends = TaskEnds(self.seating.database, lambda owner: self.ring(owner))
 
     def _lock(self, owner: UUID) -> asyncio.Lock:
@@ -173,7 +175,7 @@ class Waker(ABC):
         held = await self._held(seat.principal)
         found = await asyncio.to_thread(kept_state.find, seat.volume, held)
         seal = {"life": life, "key": kept_state.life_key(held, life), "number": found.number}
-        restored = await guest.restore(found.data, seal)
+        restored = await guest.restore(found.data, seal, await asyncio.to_thread(self.base.describe))
         if not found.notes:
             return restored
         log.warning("a process state was refused", principal=str(seat.principal), reason=found.notes[0])

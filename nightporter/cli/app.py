@@ -216,6 +216,14 @@ def workspace_state(principal: Whose = "owner", json: Json = False) -> int:
     return rewinding.state(principal, as_json=json)
 
 
+@workspace.command("environment")
+def workspace_environment(principal: Whose = "owner", json: Json = False) -> int:
+    """Show what is installed in a workspace (pip, npm, apt, uv, cargo), on which system, and what was rebuilt."""
+    from nightporter.cli import rewinding
+
+    return rewinding.environment(principal, as_json=json)
+
+
 Number = Annotated[int, typer.Argument(min=0, metavar="N", help="A generation; the last one where it is left out.")]
 
 

@@ -21,6 +21,7 @@ from nightporter.cli import texts, wiring
 from nightporter.errors import FAILED, CommandError, NotRunning
 from nightporter.settings import Settings, load
 from router.envelope import Envelope
+from sandbox_runner import environment_file
 from sandbox_runner.kept_state import STATE_FILE, STATE_FILE_BYTES, Refused, number_of
 from sandbox_runner.rewind import INBOX_KIND
 from workspace_store import archives, differences, inbox, liveness, outbox, principal, timeline
@@ -52,6 +53,21 @@ def state(name: str, *, as_json: bool) -> int:
     except Refused as error:
         print(texts.state_not_believed(str(error)), file=sys.stderr)
     _print(json.dumps(kept, ensure_ascii=False) if as_json else texts.plain(texts.state(kept)))
+    return 0
+
+
+def environment(name: str, *, as_json: bool) -> int:
+    """Print what is installed below HOME, as the sandbox wrote it down."""
+    settings, owner = _owner(name)
+    with _volume(settings, owner) as volume:
+        try:
+            found = environment_file.read(volume)
+        except environment_file.Unreadable as error:
+            raise CommandError(texts.environment_unreadable(str(error))) from error
+    if as_json:
+        _print(json.dumps(found and found.model_dump(), ensure_ascii=False))
+    else:
+        _print(texts.plain(texts.environment(found)) if found else texts.nothing_installed())
     return 0
 
 

@@ -6,7 +6,10 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sandbox_runner.environment_file import Environment
 
 PROMPT = "> "
 _CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -232,6 +235,36 @@ def state_unreadable(reason: str) -> str:
 
 def state_not_believed(reason: str) -> str:
     return f"The next wake will not use this but the state of the last good generation: {reason}."
+
+
+def nothing_installed() -> str:
+    return "Nothing is installed in this workspace: no package of pip, npm, apt, uv or cargo."
+
+
+def environment_unreadable(reason: str) -> str:
+    return f"environment.json cannot be used ({reason}); it is written anew when something is installed."
+
+
+def environment(found: Environment) -> str:
+    """``environment.json`` for people."""
+    base = found.base
+    pythons = ", ".join(f"Python {version} ({path})" for path, version in sorted(base.python.items()))
+    facts = [base.system, base.machine, f"glibc {base.glibc}", pythons, f"Node {base.node or 'none'}"]
+    lines = [f"on {', '.join(filter(None, facts))}", f"   {base.digest}"]
+    for place in found.python:
+        kind = "pip" if place.kind == "user" else "virtual environment"
+        lines.append(f"{kind}, Python {place.python}, {place.where}:")
+        lines += [f"  {line}" for line in place.packages]
+    for name, packages in (("npm", found.npm), ("uv", found.uv), ("cargo", found.cargo)):
+        lines += [f"{name}:", *(f"  {line}" for line in packages)] if packages else []
+    if found.apt:
+        lines.append("apt:")
+        lines += [f"  {each.package} {each.version}{'' if each.asked else ' (needed)'}" for each in found.apt]
+    lines += [f"not kept: {name}" for name in found.not_kept]
+    if found.rebuilt is not None:
+        lines += [f"rebuilt: {line}" for line in found.rebuilt.done]
+        lines += [f"not rebuilt: {line}" for line in found.rebuilt.failed]
+    return "\n".join(lines)
 
 
 def no_generation() -> str:

@@ -13,6 +13,7 @@ import stat
 
 from . import crontab, limits, processes
 from .crontab import NAME
+from .environment import Environment
 from .framing import Connection
 from .helpers import Helpers
 from .holding import Holding
@@ -68,6 +69,7 @@ class Guest:
         """Told with the next result of any terminal."""
         self.holding = Holding()
         self.helpers = Helpers(loop, base, workspace, self.results)
+        self.environment = Environment(self)
         self.restored = False
         self.sleeping: list[Task] | None = None
         self._changed = False
@@ -204,6 +206,8 @@ class Guest:
         self._changed = False
         notes += self.publish()
         self._give(terminal, call, "interrupted" if call.interrupted else "exited", ended.code, notes)
+        self.environment.told()
+        self.environment.ended(call.milliseconds())
         terminal.proceed()
 
     def _give(
@@ -323,6 +327,7 @@ class Guest:
 
     def _task_ended(self, task: Task) -> None:
         self.connection.send_event({"event": "task_ended", "task": task.told()})
+        self._notes += self.environment.task_ended(task)
         self.change()
 
     def change(self) -> None:
@@ -417,6 +422,7 @@ class Guest:
                 return
             self.tasks.reaped(pid, status)
             self.helpers.reaped(pid, status)
+            self.tasks.aside.discard(pid)
             for terminal in self.terminals.values():
                 if terminal.shell is not None and terminal.shell.pid == pid:
                     terminal.shell.reaped(status)

@@ -43,7 +43,9 @@ def _restore(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
     if isinstance(seal, dict):
         guest.publisher.seal_with(string(seal, "life", 200), string(seal, "key", 64), count(seal, "number"))
     guest.restored = True
-    restoring.restore(guest, guest.loop, state, answer)
+    base = frame.get("base")
+    notes = guest.environment.wake(base) if isinstance(base, dict) else []
+    restoring.restore(guest, guest.loop, state, lambda said: answer({**said, "notes": [*said["notes"], *notes]}))
 
 
 def _run(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
@@ -155,10 +157,13 @@ def _shutdown(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
     def finish() -> None:
         if left[0] >= 0:
             left[0] = -1
-            notes = guest.publish() if guest.restored else []
-            answer({"digest": guest.publisher.digest, "notes": notes})
-            guest.connection.flush()
-            guest.end()
+            guest.environment.before_sleep(end)
+
+    def end() -> None:
+        notes = guest.publish() if guest.restored else []
+        answer({"digest": guest.publisher.digest, "notes": notes})
+        guest.connection.flush()
+        guest.end()
 
     def one_less() -> None:
         left[0] -= 1

@@ -97,6 +97,8 @@ class TaskTable:
         self._on_ended = on_ended
         self._tasks: dict[int, Task] = {}
         self.next_number = 1
+        self.aside: set[int] = set()
+        """Processes of the guest's own, which are nobody's tasks."""
         self._looking = False
 
     def all(self) -> list[Task]:
@@ -194,7 +196,7 @@ class TaskTable:
         own = os.getpid()
         roots: dict[int, list[processes.Process]] = {}
         for process in found.values():
-            if process.pid in known or process.pid in idle or process.pid in busy:
+            if process.pid in known or process.pid in idle or process.pid in busy or process.pid in self.aside:
                 continue
             if process.group not in known_groups and (process.parent in (own, 0) or process.parent in idle):
                 roots.setdefault(process.group, []).append(process)

@@ -53,4 +53,19 @@ def environment(home: str, path: str) -> dict[str, str]:
         # The system is read-only, so that nothing of it can be broken: pip and npm install in HOME.
         "PIP_BREAK_SYSTEM_PACKAGES": "1",
         "NPM_CONFIG_PREFIX": f"{home}/{NPM_PREFIX}",
+        "NPM_CONFIG_PROGRESS": "false",
+        "NPM_CONFIG_UPDATE_NOTIFIER": "false",
     }
+
+
+def watched(home: str, workspace: str, places: list[str]) -> tuple[int, ...]:
+    """How the folders look that change when something is installed: to be compared with how they looked before."""
+    paths = [home, workspace, f"{home}/{USER_LIBRARIES}", f"{home}/{NODE_MODULES}", f"{home}/{CARGO}/.crates2.json"]
+    paths += [f"{home}/{UV_TOOLS}", f"{home}/{APT}/.porter/packages", *places]
+    found = []
+    for path in paths:
+        try:
+            found.append(os.stat(path).st_mtime_ns)
+        except OSError:
+            found.append(0)
+    return tuple(found)
