@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import Field
 
+from agent import procedures
 from agent import task_texts as texts
 from agent import texts as agent_texts
 from agent.tool import Arguments, Tool, ToolHost, ToolResult, Write
@@ -76,7 +77,11 @@ async def _start(host: ToolHost, call_id: str, arguments: Mapping[str, Any]) -> 
         ),
         Event("task.opened", {"task": number, "goal": goal, "check": check, "plan": [step.text for step in plan]}),
     )
-    return ToolResult(texts.opened(number, goal, check), writes=(write,))
+    said = texts.opened(number, goal, check)
+    runbook = await host.read(lambda connection: procedures.runbook_for(connection, host.principal, goal))
+    if runbook is not None:
+        said += f"\n\n{agent_texts.learned_before(runbook.body)}"
+    return ToolResult(said, writes=(write,))
 
 
 async def _task(host: ToolHost, arguments: Mapping[str, Any]) -> Task | str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from uuid import UUID
 
 import redis
+from sqlalchemy import Connection
 
 from agent import memory_tools
 from agent.embeddings.embedder import Embedder
@@ -20,6 +21,7 @@ from router import joining
 from router.bells import Ringer, queue_name
 from router.envelope import Envelope
 from router.librarian import Librarian
+from router.looking_back import LookingBack
 from router.runner import Runner
 from router.schedules import Firing
 from router.settings import FilesSettings
@@ -29,9 +31,9 @@ from sandbox_runner.assignments import Arrivals, Assignment
 from sandbox_runner.sandboxes import Sandboxes, socket_path
 from sandbox_runner.turn import TurnRunner
 from sandbox_runner.verifying import Verifier
-from workspace_store import liveness, memory_index, principal
+from workspace_store import liveness, memory_index, memory_sessions, principal
 from workspace_store.blobs import DirectoryBlobs
-from workspace_store.database import Database
+from workspace_store.database import Database, now_us
 from workspace_store.inbox import Row
 from workspace_store.liveness import Life
 from workspace_store.schedule_limits import ScheduleLimits
@@ -39,7 +41,15 @@ from workspace_store.schedule_limits import ScheduleLimits
 ROLE = "runner"
 DRAIN_SECONDS = 2.0
 MERGES = Chore(merging.due, joining.complete_due)
-FINDABLE = Chore(memory_index.any_turn_due, memory_index.index_turns)
+
+
+def _make_findable(connection: Connection) -> None:
+    """The next turns become searchable, and their sessions are looked back at when they have ended."""
+    for owner in set(memory_index.index_turns(connection)):
+        memory_sessions.spoken(connection, owner, now_us())
+
+
+FINDABLE = Chore(memory_index.any_turn_due, _make_findable)
 
 
 def read_message(row: Row) -> Assignment:
@@ -117,10 +127,13 @@ async def serve(
     sweeping = asyncio.create_task(sweeper.run())
     ready()
     preparing = asyncio.create_task(engine.prepare())
+    back = LookingBack(database, engine, engine.takes_messages, daily_budget_usd)
+    looking_back = asyncio.create_task(back.run())
     cataloguing = asyncio.create_task(Librarian(database, embedder).run()) if embedder is not None else None
     await liveness.until(worker.closed, [asyncio.create_task(worker.run()), sweeping])
     sweeping.cancel()
     preparing.cancel()
+    looking_back.cancel()
     if embedder is not None and cataloguing is not None:
         cataloguing.cancel()
         await embedder.close()

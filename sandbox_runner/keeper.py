@@ -22,7 +22,7 @@ from sandbox_runner.published import snapshot_of, write_annexes, write_checkpoin
 from sandbox_runner.seats import Seat
 from sandbox_runner.uids import strip_special_bits
 from sandbox_runner.waking import ANSWER_SECONDS, Waker
-from workspace_store import journal, principal
+from workspace_store import journal, memory_sessions, principal
 from workspace_store.database import DatabaseUnavailable
 from workspace_store.journal import Event
 from workspace_store.packs import VolumeError
@@ -205,6 +205,7 @@ class Keeper(Waker):
             seq = journal.append(connection, seat.principal, [Event("sandbox.slept", body)], under=lease)
             write_checkpoint(connection, seat.principal, seq, None, snapshot)
             write_annexes(connection, snapshot)
+            memory_sessions.ended(connection, seat.principal)
 
         await self.database.write(transaction)
         await self._prune(seat, lease)

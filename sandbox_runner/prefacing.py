@@ -14,18 +14,24 @@ from agent.sandbox import SandboxError
 from sandbox_runner.host import TurnSandbox
 from sandbox_runner.sandboxes import Look
 from sandbox_runner.turn_in_hand import Turn
+from workspace_store import memory
+from workspace_store.database import DatabaseUnavailable
 
 log = structlog.get_logger()
 
 LOOK_SECONDS = 1.0
 """A status bar is not worth a longer wait for a sandbox manager that is just being started again."""
+RECALLED = 5
+RECALLED_CHARACTERS = 1500
+WORDS_LOOKED_FOR = 500
 TASKS_NAMED = 5
 TASK_CHARACTERS = 80
 
 
 async def preface(turn: Turn, found: Briefing, sandbox: TurnSandbox, daily_budget_usd: float | None) -> Preface:
     """What rides with the newest message of a turn; never waits long, never fails."""
-    look, row, seen = await _look(sandbox), turn.rows[-1], turn.seen
+    look, recalled = await asyncio.gather(_look(sandbox), _recalled(turn, sandbox))
+    row, seen = turn.rows[-1], turn.seen
     opened, closed = changes_of_standing(seen.frozen, seen.recent, seen.standing.lines())
     lines = [briefings.clock(found.now), texts.channel(row.channel, bool(row.thread))]
     if look is not None and look.directory:
@@ -36,7 +42,18 @@ async def preface(turn: Turn, found: Briefing, sandbox: TurnSandbox, daily_budge
     if daily_budget_usd is not None and found.spent is not None:
         lines.append(texts.budget(found.spent.micro_usd, daily_budget_usd))
     lines += [*found.lines(whole=found.rested), *turn.offer.notes]
-    return Preface(status=lines, opened=opened, closed=closed)
+    return Preface(recalled=recalled, status=lines, opened=opened, closed=closed)
+
+
+async def _recalled(turn: Turn, sandbox: TurnSandbox) -> list[str]:
+    """Notes that may matter to what was said, and do not stand in the head already."""
+    words = " ".join(assignment.text for assignment in turn.assignments)[:WORDS_LOOKED_FOR]
+    try:
+        hits = await sandbox.read(lambda c: memory.search(c, turn.principal, words, RECALLED, kinds=("note",)))
+    except DatabaseUnavailable:
+        return []
+    fresh = [hit for hit in hits if hit.body not in turn.seen.notes]
+    return [" ".join(hit.body.split()) for hit in memory.within(fresh, RECALLED_CHARACTERS)]
 
 
 async def _look(sandbox: TurnSandbox) -> Look | None:

@@ -15,6 +15,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
+from agent import procedures
 from agent import task_texts as texts
 from agent import texts as agent_texts
 from agent.engine import Engine, Step, calls_from_json
@@ -25,7 +26,7 @@ from sandbox_runner.asking import unless_stopped
 from sandbox_runner.host import TurnSandbox
 from sandbox_runner.sandboxes import ManagerAway
 from sandbox_runner.turn_in_hand import Turn
-from workspace_store import tasks
+from workspace_store import memory_sessions, tasks
 from workspace_store.journal import Event
 from workspace_store.tasks import Task
 
@@ -142,8 +143,12 @@ def _outcome(task: Task, found: Finding, failures: int) -> tuple[tasks.State, st
 def _settle(task: Task, state: tasks.State, found: Finding, failures: int, connection: Connection) -> None:
     if state == "verified":
         tasks.close(connection, task.id, state, report=found.why)
+        memory_sessions.ended(connection, task.principal)
     else:
         tasks.settle(connection, task.id, state, report=found.why, failures=failures)
+    if state == "failed":
+        key = f"postmortem:{task.id.hex}:{task.claims}"
+        procedures.postmortem(connection, task.principal, key=key, goal=task.goal, reason=found.why, turn=task.turn)
 
 
 def _facts(said: Sequence[Said]) -> list[str]:

@@ -7,10 +7,24 @@ from uuid import UUID, uuid4
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import Connection
 
+from sandbox_runner.guest import secret_filter
 from tests.workspace_store.people import person
-from workspace_store import memory
+from workspace_store import (
+    checkpoints,
+    imported,
+    journal,
+    memory,
+    memory_index,
+    principal,
+    secret_shapes,
+    sensitive,
+)
 from workspace_store.database import Database
+from workspace_store.imported import Words
+from workspace_store.journal import Event
+from workspace_store.memory_search import Vector, packed
 
 
 def remember(database: Database, owner: UUID, body: str, key: str | None = None) -> UUID:
@@ -118,3 +132,130 @@ def test_a_note_of_what_no_database_stores_is_kept_readable(database: Database, 
     assert recall(database, owner, "nul half")[0].replace("\ufffd", "") == body.replace("\x00", "").replace(
         "\ud800", ""
     )
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_nobody_ever_finds_another_ones_words(database: Database, data: st.DataObject) -> None:
+    """Notes, turns, imported words and vectors, by words and by meaning, of people and rooms, merged or not."""
+    people = [person(database) for _ in range(3)]
+    said: dict[str, UUID] = {}
+    for number in range(data.draw(st.integers(1, 10))):
+        whose = data.draw(st.sampled_from(people))
+        words = f"{data.draw(WORDS)} mark{uuid4().hex}"
+        said[words] = whose
+        kind = data.draw(st.sampled_from(["note", "turn", "imported"]))
+        database.write_now(lambda c, w=words, o=whose, k=kind, n=number: keep(c, o, k, w, n))
+    database.write_now(embed_all)
+    if data.draw(st.booleans()):
+        merge(database, people[2], people[1])
+    asker = data.draw(st.sampled_from(people))
+    mine = set(database.read_now(lambda c: principal.scope(c, asker)))
+    query = data.draw(st.one_of(WORDS, st.sampled_from([*said]), st.text(max_size=30)))
+    meaning = Vector("test", packed([data.draw(st.floats(0.1, 1)), 1.0])) if data.draw(st.booleans()) else None
+    for hit in database.read_now(lambda c: memory.search(c, asker, query, 50, meaning=meaning)):
+        assert said[hit.body] in mine
+    if query in said and said[query] in mine:
+        assert query in [hit.body for hit in database.read_now(lambda c: memory.search(c, asker, query, 50))]
+
+
+def keep(connection: Connection, owner: UUID, kind: str, words: str, number: int) -> None:
+    if kind == "note":
+        memory.write_note(connection, owner, uuid4().hex, words, None)
+    elif kind == "imported":
+        imported.take(connection, owner, [Words(uuid4().hex, number, "user", words)])
+    else:
+        turn = uuid4()
+        seq = journal.append(connection, owner, [Event("checkpoint.committed", {})], under=None, turn=turn)
+        checkpoints.record_turn(connection, owner, seq, turn, [{"role": "user", "text": words}], 10)
+        if number % 2:
+            memory_index.index_turns(connection)
+
+
+def embed_all(connection: Connection) -> None:
+    rows = memory_index.bare(connection, 1000)
+    vectors = [(entry, owner, packed([1.0, (entry % 7) + 0.5])) for entry, owner, _ in rows]
+    memory_index.store_vectors(connection, "test", vectors)
+
+
+def merge(database: Database, absorbed: UUID, kept: UUID) -> None:
+    statement = principal.principal.update().where(principal.principal.c.id == absorbed).values(merged_into=kept)
+    database.write_now(lambda connection: connection.execute(statement))
+
+
+@pytest.mark.parametrize(
+    ("body", "query"),
+    [
+        ("we deployed the databases", "deploy database"),
+        ("planning the garden", "plan"),
+        ("her allergies are nuts", "allergy nuts"),
+        ("I live in Berlin", "where do I live"),
+        ("我喜欢喝茶", "喝茶"),
+        ("the heron nests", "herons nesting"),
+    ],
+)
+def test_words_are_found_in_other_endings(database: Database, owner: UUID, body: str, query: str) -> None:
+    remember(database, owner, "something else entirely")
+    remember(database, owner, body)
+    assert recall(database, owner, query)[:1] == [body]
+
+
+def test_a_rare_word_says_more_than_a_frequent_one(database: Database, owner: UUID) -> None:
+    for number in range(40):
+        remember(database, owner, f"the server server server said {number}")
+    remember(database, owner, "a heron sat on the server")
+    assert recall(database, owner, "server heron")[0] == "a heron sat on the server"
+
+
+def test_the_guest_has_the_same_rules_of_secrets() -> None:
+    """It runs alone in its sandbox and can import nothing of the host."""
+    names = (("_NAME", "NAME"), ("_VALUE", "VALUE"), ("_ASSIGNED", "ASSIGNED"), ("_OPTION", "OPTION"))
+    for theirs, ours in names:
+        guest, here = getattr(secret_filter, theirs), getattr(secret_shapes, ours)
+        assert (guest.pattern, guest.flags) == (here.pattern, here.flags)
+
+
+def test_secrets_are_not_in_the_index(database: Database, owner: UUID) -> None:
+    words = "deploy with sk-abcdefghijklmnopqrstuv and card 4111 1111 1111 1111 today"
+    database.write_now(lambda c: imported.take(c, owner, [Words("1", 1, "user", words)]))
+    (found,) = recall(database, owner, "deploy today")
+    assert "sk-abc" not in found
+    assert "4111" not in found
+    assert recall(database, owner, "abcdefghijklmnopqrstuv") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("the door code is 4711", True),
+        ("my password is hunter2", False),
+        ("the password is in the vault", True),
+        ("PIN: 1234", False),
+        ("card 4111 1111 1111 1111", False),
+        ("order 4111111111111112", True),
+        ("pay DE89 3704 0044 0532 0130 00", False),
+        ("code DE89 3704 0044 0532 0130 01", True),
+        ("SSN 078-05-1120", False),
+        ("tax id 86095742719", False),
+        ("order 12345678901", True),
+        ("12345678Z", False),
+        ("12345678A", True),
+        ("2 55 08 14 168 025 38", False),
+        ("Aadhaar 2341 2341 2346", False),
+        ("RSSMRA85T10A562S", False),
+        ("call +49 170 1234567890", True),
+        ("-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----", False),
+        ("curl --token abcdef https://x", False),
+        ("https://ann:s3cret@example.org/", False),
+        ("see https://example.org/a?b=c", True),
+        ("export API_KEY=abcdef", False),
+        ("commit 9f8e7d6c5b4a39281706f5e4d3c2b1a098765432", True),
+    ],
+)
+def test_what_is_secret_or_personal_is_seen(text: str, kept: bool) -> None:
+    assert (sensitive.find(text) == []) is kept
+
+
+def test_looking_for_secrets_is_linear() -> None:
+    for text in ("1" * 200_000, "password is " * 20_000, "a=b " * 60_000, "DE12 " * 40_000, "1 " * 100_000):
+        sensitive.find(text)
