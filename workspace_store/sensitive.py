@@ -99,7 +99,13 @@ def _numbers(text: str) -> Iterator[Finding]:
 
 def _is_card(digits: str) -> bool:
     """ISO/IEC 7812: the number ranges of issuers that banks use, and Luhn's check digit."""
-    return 13 <= len(digits) <= 19 and digits[0] in "3456" and len(set(digits)) > 1 and luhn(digits)
+    return any(re.fullmatch(issued, digits) for issued in ISSUED) and len(set(digits)) > 1 and luhn(digits)
+
+
+ISSUED = (
+    r"4\d{12}(?:\d{3}){0,2}", r"5[1-5]\d{14}", r"2[2-7]\d{14}", r"3[47]\d{13}", r"3[0689]\d{12}", r"35\d{14}",
+    r"6\d{15,18}", r"5[06-8]\d{10,17}",
+)  # fmt: skip
 
 
 def luhn(digits: str) -> bool:

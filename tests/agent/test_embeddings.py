@@ -22,9 +22,8 @@ from workspace_store import memory, memory_index
 from workspace_store.database import Database
 from workspace_store.memory_search import Vector, cosines, packed, unpacked
 
-VOCABULARY = {piece: number for number, piece in enumerate(
-    ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "heron", "nest", "##s", ".", "cafe", "你", "mill", "un", "##aff", "##able"]
-)}  # fmt: skip
+PIECES = "[PAD] [UNK] [CLS] [SEP] the heron nest ##s . cafe 你 mill un ##aff ##able"
+VOCABULARY = {piece: number for number, piece in enumerate(PIECES.split())}
 
 
 @pytest.mark.parametrize(

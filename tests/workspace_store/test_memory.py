@@ -187,7 +187,7 @@ def merge(database: Database, absorbed: UUID, kept: UUID) -> None:
     ("body", "query"),
     [
         ("we deployed the databases", "deploy database"),
-        ("planning the garden", "plan"),
+        ("planning the garden", "planned"),
         ("her allergies are nuts", "allergy nuts"),
         ("I live in Berlin", "where do I live"),
         ("我喜欢喝茶", "喝茶"),
@@ -234,7 +234,7 @@ def test_secrets_are_not_in_the_index(database: Database, owner: UUID) -> None:
         ("card 4111 1111 1111 1111", False),
         ("order 4111111111111112", True),
         ("pay DE89 3704 0044 0532 0130 00", False),
-        ("code DE89 3704 0044 0532 0130 01", True),
+        ("code DE89 3704 0044 0532 0130 07", True),
         ("SSN 078-05-1120", False),
         ("tax id 86095742719", False),
         ("order 12345678901", True),
