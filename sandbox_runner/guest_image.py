@@ -118,7 +118,7 @@ def _make(guest: Path, image: Path) -> None:
             # Programs of their own, and what they import.
             shutil.copytree(data, image / data.name, ignore=shutil.ignore_patterns("__pycache__"))
     for path in image.rglob("*"):
-        path.chmod(0o755 if path.is_dir() else 0o644)
+        path.chmod(0o755 if path.is_dir() or path.parent.name == "commands" else 0o644)
 
 
 def _recorded_patterns() -> list[tuple[str, int, tuple[Any, ...]]]:

@@ -17,7 +17,7 @@ import structlog
 from sqlalchemy import Connection
 
 from agent.sandbox import SandboxError
-from sandbox_runner import kept_state, texts
+from sandbox_runner import kept_state, staying_awake, texts
 from sandbox_runner.published import snapshot_of, write_annexes, write_checkpoint
 from sandbox_runner.seats import Seat
 from sandbox_runner.uids import strip_special_bits
@@ -57,7 +57,7 @@ class Keeper(Waker):
                 await asyncio.sleep(IDLE_POLL_SECONDS)
                 await self._release_safely()
                 sleeping = {owner: task for owner, task in sleeping.items() if not task.done()}
-                for owner in [*self._idle(), *await self._to_end()]:
+                for owner in [*await self._idle(), *await self._to_end()]:
                     if owner not in sleeping:
                         sleeping[owner] = asyncio.create_task(self._sleep_safely(owner))
         finally:
@@ -74,13 +74,22 @@ class Keeper(Waker):
         except Exception:
             log.exception("could not look for leases left behind")
 
-    def _idle(self) -> list[UUID]:
+    async def _idle(self) -> list[UUID]:
         now = asyncio.get_running_loop().time()
         return [
             owner
-            for owner, seat in self._seats.items()
-            if not seat.holders and now - seat.idle_since >= self.idle_seconds
+            for owner, seat in list(self._seats.items())
+            if not seat.holders
+            and now - seat.idle_since >= self.idle_seconds
+            and not (now - seat.idle_since < self.max_awake_seconds and await self._stays_awake(seat))
         ]
+
+    async def _stays_awake(self, seat: Seat) -> bool:
+        """Whether it asked to, and something runs in it for which it would."""
+        awake = seat.awake
+        if awake is None or time.time() >= await asyncio.to_thread(staying_awake.wished_until, seat.volume):
+            return False
+        return await self._has_tasks(awake)
 
     async def _to_end(self) -> list[UUID]:
         """Sandboxes of the blocked, and those that show what is no longer theirs: to sleep when no turn is in them."""

@@ -75,6 +75,7 @@ async def serve(
     manager = Manager(
         seating, await choose_backend(home, host, settings), Path(guest.__file__).parent,
         limits(settings, environment), settings.idle_seconds, ring, SeatFiles(DirectoryBlobs(home / "blobs")), egress,
+        max_awake_seconds=settings.max_awake_seconds,
         retention=Retention(settings.keep_generations, settings.keep_days, settings.history_mb << 20),
     )  # fmt: skip
     server = await listen(manager, socket_path(home, host))

@@ -60,6 +60,8 @@ class Waker(ABC):
     files: SeatFiles
     egress: WayOut | None = None
     task_grace: float = TASK_GRACE_SECONDS
+    max_awake_seconds: float = 28_800
+    """How long after the last turn a sandbox may ask to be kept awake."""
     retention: Retention = field(default_factory=Retention)
     _seats: dict[UUID, Seat] = field(default_factory=dict)
     _locks: WeakValueDictionary[UUID, asyncio.Lock] = field(default_factory=WeakValueDictionary)

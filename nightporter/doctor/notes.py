@@ -74,7 +74,6 @@ def _egress(settings: Settings) -> Finding:
 
 
 NOT_USED_YET = {
-    "sandbox": ("max_awake_seconds",),
     "identity": ("trusted_slack_teams",),
 }
 

@@ -82,7 +82,8 @@ def main(arguments: list[str]) -> int:
     base = {**_BASE_DEFAULTS, **(relay.environment() if relay.start(loop) else {}), **os.environ}
     home = base.setdefault("HOME", "/")
     packages = places.environment(home, base["PATH"])
-    base = {**packages, **base, "PATH": packages["PATH"]}
+    commands = os.path.join(os.path.dirname(os.path.abspath(__file__)), "commands")
+    base = {**packages, **base, "PATH": f"{packages['PATH']}:{commands}"}
     workspace = options.get("--workspace") or ("/workspace" if os.path.isdir("/workspace") else home)
     soft = resource.getrlimit(resource.RLIMIT_NPROC)[0]
     limit = int(options.get("--processes", "0")) or (soft if 0 < soft < 100_000 else 0)
