@@ -112,8 +112,8 @@ TOOLS: Mapping[str, Tool] = {
     for tool in (
         Tool(
             SHELL,
-            "Run a command in a named terminal, or in the background. The sandbox sleeps when idle, and restarts background"
-            " tasks when it wakes; `porter-awake 2h` keeps it awake for them.",
+            "Run a command in a named terminal, or in the background. The sandbox sleeps when idle, and restarts"
+            " background tasks when it wakes; `porter-awake 2h` keeps it awake for them.",
             "once",
             _shell,
             True,
