@@ -7,7 +7,7 @@ import contextlib
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
 from sqlalchemy import Connection
@@ -25,7 +25,7 @@ from agent.sandbox import (
     SandboxUnavailable,
     WakeReport,
 )
-from agent.tool import Here
+from agent.tool import Here, ToolResult
 from sandbox_runner import texts
 from sandbox_runner.egress import texts as egress_texts
 from sandbox_runner.published import Snapshot
@@ -35,6 +35,9 @@ from workspace_store.database import Database
 from workspace_store.effects import Effect
 from workspace_store.file_limits import FileLimits
 from workspace_store.journal import Event
+
+if TYPE_CHECKING:
+    from sandbox_runner.subtasks import Subtasks
 
 T = TypeVar("T")
 
@@ -54,6 +57,8 @@ class TurnSandbox:
         stopping: asyncio.Event,
         message_allow: Sequence[str] = (),
     ) -> None:
+        self.subtasks: Subtasks | None = None
+        """Runs subtasks of the turn, once the turn lends itself."""
         self.here = here
         self.message_allow = message_allow
         self.stopping = stopping
@@ -69,6 +74,11 @@ class TurnSandbox:
         self._events: list[Event] = []
         self._notes: tuple[str, ...] = ()
         self.live_id: str | None = None
+
+    async def delegate(self, call_id: str, goal: str, steps: int) -> ToolResult:
+        if self.subtasks is None:
+            raise SandboxError(texts.NO_SUBTASKS)
+        return await self.subtasks.run(call_id, goal, steps)
 
     @property
     def sandbox(self) -> Sandbox:

@@ -14,6 +14,7 @@ from uuid import UUID
 from agent import texts as agent_texts
 from agent.engine import Step, ToolCall
 from agent.sandbox import SandboxError
+from agent.subtask_tool import SUBTASK
 from agent.tool import Tool, ToolResult
 from agent.trajectory import Said
 from sandbox_runner import texts
@@ -27,6 +28,8 @@ class Recorded:
     """What a turn's events say. Empty for a turn that begins."""
 
     steps: dict[int, Step] = field(default_factory=dict)
+    subtasks: dict[tuple[str, int], Step] = field(default_factory=dict)
+    """Steps of subtasks, by the call that began one and their number."""
     requested: dict[str, dict[str, Any]] = field(default_factory=dict)
     returned: dict[str, dict[str, Any]] = field(default_factory=dict)
     rolled_back: set[str] = field(default_factory=set)
@@ -49,7 +52,9 @@ class Recorded:
 
     @property
     def uncertain(self) -> set[str]:
-        return self.requested.keys() - self.returned.keys()
+        under_way = self.requested.keys() - self.returned.keys()
+        # A subtask does nothing by itself: its own tools are uncertain or not.
+        return {call for call in under_way if self.requested[call]["name"] != SUBTASK}
 
 
 def read(events: Sequence[journal.Recorded]) -> Recorded:
@@ -62,6 +67,8 @@ def read(events: Sequence[journal.Recorded]) -> Recorded:
         if event.kind == "model.responded":
             found.steps[int(body["step"])] = Step.from_json(body)
             found.preface = body.get("preface") or found.preface
+        elif event.kind == "subtask.responded":
+            found.subtasks[str(body["of"]), int(body["step"])] = Step.from_json(body)
         elif event.kind == "tool.requested":
             found.requested[str(body["call"])] = body
         elif event.kind == "tool.returned":

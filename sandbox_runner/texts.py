@@ -282,3 +282,6 @@ EXPORT_TOO_LARGE = (
     "What I keep of our talk is more than one message may carry. Whoever runs this machine can write it with "
     "`nightporter memory export`."
 )
+
+
+NO_SUBTASKS = "no subtask can be run here"

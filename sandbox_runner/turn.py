@@ -37,6 +37,7 @@ from sandbox_runner.host import TurnSandbox
 from sandbox_runner.progress import TurnProgress
 from sandbox_runner.published import Snapshot, write_annexes, write_checkpoint
 from sandbox_runner.sandboxes import ManagerAway, Sandboxes
+from sandbox_runner.subtasks import Subtasks
 from sandbox_runner.turn_in_hand import Begun, Ending, Turn, request_of, said_by
 from sandbox_runner.verifying import Verifier, claimed_before
 from workspace_store import changes, checkpoints, effects, inbox, journal, principal
@@ -183,6 +184,10 @@ class TurnRunner:
         if turn.recorded.touched:
             turn.pending += await resume.check_state(turn.recorded, sandbox)
         turn.offer = await self.toolbox.offer(sandbox)
+        sandbox.subtasks = Subtasks(
+            self.engine, turn, partial(self._use_tool, turn, sandbox), partial(self._within_budget, turn),
+            partial(self._unreachable, turn),
+        )  # fmt: skip
         if turn.briefing is not None:
             await self._preface(turn, turn.briefing, sandbox)
         for number in range(MAX_STEPS):

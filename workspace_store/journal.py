@@ -65,6 +65,8 @@ KINDS: Mapping[str, str] = {
     "memory.written": "a note was written to memory",
     "memory.forgotten": "notes, turns or imported words were forgotten; their payloads are gone with them",
     "history.imported": "words that were said elsewhere were brought along",
+    "subtask.responded": "the engine said what to do next in a subtask of a turn",
+    "subtask.reported": "what a subtask found: each finding with its source, confidence and time",
     "sandbox.woken": "a sandbox was built and process state restored into it",
     "sandbox.slept": "a sandbox was captured and dismantled",
     "workspace.restoring": "which generation the volume is about to be set back to, and as which new one",
