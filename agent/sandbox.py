@@ -132,9 +132,10 @@ class Sandbox(Protocol):
     async def assist(
         self, call_id: str, helper: str, request: Mapping[str, Any], *, timeout: float = ASSIST_SECONDS
     ) -> CommandResult:
-        """Let a helper of the guest do one request: ``files`` or ``fetch``. Its output is JSON, and untrusted.
+        """Let a helper of the guest do one request: ``files``, ``fetch``, ``mcp`` or ``mcp_http``.
 
-        At most once per ``call_id`` and sandbox, as ``run`` is. Raises SandboxLost, SandboxUnavailable.
+        Its output is JSON, and untrusted. At most once per ``call_id`` and sandbox, as ``run`` is. Raises SandboxLost,
+        SandboxUnavailable.
         """
         ...
 

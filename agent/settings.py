@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+from typing import Annotated, Self
 
-from pydantic import BeforeValidator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from workspace_store.section import PositiveFloat, PositiveInt, Secret, Section, SettingsPath, WebUrl
 
@@ -72,3 +73,43 @@ class MemorySettings(Section):
     """Its key; `engine.api_key` when empty and the server is the engine's."""
     embeddings_key_file: SettingsPath = None
     """File that holds `embeddings_key`."""
+
+
+class McpServer(Section):
+    """One entry of ``mcp.servers``: a ``command`` in the sandbox, or a ``url`` through the egress proxy."""
+
+    command: tuple[str, ...] = ()
+    """Program and arguments; it runs in each person's sandbox, in `/workspace`."""
+    environment: dict[str, str] = Field(default_factory=dict)
+    """Variables for it. No secrets: whatever runs in the sandbox can read them."""
+    url: WebUrl = ""
+    """Address of a server elsewhere (streamable HTTP); its host is judged by `egress.allow` as any other."""
+    headers: dict[str, str] = Field(default_factory=dict)
+    """Sent with each request to it. No secrets: those belong into `egress.credentials`."""
+    tools: tuple[str, ...] = ()
+    """Those of its tools that may be used; all where the list is empty."""
+    trust_hints: bool = False
+    """Believe its hints which tools only read or may be repeated; otherwise each counts as done `once`."""
+    approval: bool = False
+    """Ask a person before each call."""
+    timeout_seconds: Annotated[float, Field(gt=0, le=3600)] = 60.0
+    """How long a call may take."""
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if bool(self.command) == bool(self.url):
+            raise ValueError('it has to have either a command or a url, for example command = ["python3", "server.py"]')
+        return self
+
+
+def _server_name(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]{0,31}", name):
+        raise ValueError(f"{name!r} is no name for a server; use up to 32 letters, digits and -, for example weather")
+    return name
+
+
+class McpSettings(Section):
+    """``[mcp]``: servers of the Model Context Protocol whose tools the agent may use."""
+
+    servers: dict[Annotated[str, AfterValidator(_server_name)], McpServer] = Field(default_factory=dict)
+    """A table for each, `[mcp.servers.NAME]`, with a `command` or a `url`; their tools are called `NAME__tool`."""

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
+from agent.settings import McpServer
 from nightporter import texts
 from nightporter.settings import PREFIX, SECTIONS, TABLES, TOP_LEVEL, Settings, variables
 from workspace_store.section import Address, Section
@@ -43,6 +44,8 @@ def settings_page() -> str:
         groups.append((f"{table}.NAME", model, tuple(model.model_fields)))
         before = f"{PREFIX}{table.upper()}__NAME__"
         of_variable |= {(f"{table}.NAME", key): f"{before}{key.upper()}" for key in model.model_fields}
+    groups.append(("mcp.servers.NAME", McpServer, tuple(McpServer.model_fields)))
+    within = f"in `{PREFIX}MCP__SERVERS`, JSON"
     for section, model, keys in groups:
         lines.append(f"\n## `[{section}]`\n" if section else "\n## At the top of the file\n")
         lines.append("| key | kind | default | what it is | environment variable |")
@@ -51,9 +54,8 @@ def settings_page() -> str:
         for key in keys:
             field = model.model_fields[key]
             path = (section, key) if section else (key,)
-            lines.append(
-                f"| `{key}` | {_kind(field.annotation)} | {_default(field)} | {said[key]} | `{of_variable[path]}` |"
-            )
+            variable = f"`{of_variable[path]}`" if path in of_variable else within
+            lines.append(f"| `{key}` | {_kind(field.annotation)} | {_default(field)} | {said[key]} | {variable} |")
     return "\n".join(lines) + "\n"
 
 
@@ -65,6 +67,8 @@ def _kind(annotation: Any) -> str:
         return " or ".join(f"`{value}`" for value in arguments)
     if origin in (Union, types.UnionType):
         return _kind(next(a for a in arguments if a is not type(None)))
+    if origin is dict:
+        return "tables"
     if origin is tuple:
         return "list of tables" if _holds_tables(arguments[0]) else "list"
     kinds = {bool: "`true` or `false`", str: "text", int: "whole number", float: "number", Path: "path"}
@@ -78,6 +82,8 @@ def _holds_tables(annotation: Any) -> bool:
 
 
 def _default(field: FieldInfo) -> str:
+    if field.default_factory is dict:
+        return "none"
     if field.default_factory is not None:
         return "the system's"
     if field.default in ("", None):

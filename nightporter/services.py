@@ -7,6 +7,7 @@ in ``PRELOAD``, imported once before the forks.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -14,6 +15,7 @@ from uuid import UUID
 
 from agent import engines
 from agent.embeddings import choosing
+from agent.mcp_tools import McpSource
 from agent.operator import Operator
 from agent.toolbox import Toolbox
 from gateway import service as gateway_service
@@ -171,9 +173,11 @@ def _employed(settings: Settings) -> Employed:
     async def read_blob(owner: UUID, blob: str) -> bytes:
         return await asyncio.to_thread(blobs.get, owner, blob)
 
-    if settings.agent.file is None:
-        return Employed(Toolbox(), "")
-    return agents.employ(settings.agent.file, read_blob)
+    file = settings.agent.file
+    employed = agents.employ(file, read_blob) if file is not None else Employed(Toolbox(), "")
+    if not settings.mcp.servers:
+        return employed
+    return replace(employed, toolbox=replace(employed.toolbox, sources=(McpSource(settings.mcp.servers),)))
 
 
 def check_agent(settings: Settings) -> None:

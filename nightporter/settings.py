@@ -18,7 +18,7 @@ from typing import Annotated, Any, get_args
 
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints, ValidationError
 
-from agent.settings import AgentSettings, EngineSettings, MemorySettings
+from agent.settings import AgentSettings, EngineSettings, McpSettings, MemorySettings
 from gateway.settings import EmailSettings, HookSettings, HttpSettings, SlackSettings, TelegramSettings
 from identity.settings import AccessSettings, IdentitySettings
 from nightporter import texts
@@ -56,6 +56,7 @@ class Settings(Section):
     agent: AgentSettings = AgentSettings()
     engine: EngineSettings = EngineSettings()
     memory: MemorySettings = MemorySettings()
+    mcp: McpSettings = McpSettings()
     sandbox: SandboxSettings = SandboxSettings()
     egress: EgressSettings = EgressSettings()
     files: FilesSettings = FilesSettings()
@@ -160,16 +161,22 @@ def _overlay(values: dict[str, Any], environment: Mapping[str, str], origins: di
 
 
 def _structured(model: type[BaseModel], key: str, text: str) -> object:
-    """A list from the environment: JSON, or words between commas; anything else stays text."""
+    """A list from the environment: JSON, or words between commas; a table: JSON; anything else stays text."""
     annotation = model.model_fields[key].annotation
+    if getattr(annotation, "__origin__", None) is dict:
+        return _json(text) if text else {}
     if getattr(annotation, "__origin__", None) is not tuple:
         return None if text == "" and type(None) in get_args(annotation) else text
     if text.lstrip().startswith(("[", "{")):
-        try:
-            return json.loads(text)
-        except ValueError:
-            return text
+        return _json(text)
     return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _json(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def variables() -> dict[str, tuple[str, ...]]:

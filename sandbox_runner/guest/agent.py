@@ -18,6 +18,7 @@ from .framing import Connection
 from .helpers import Helpers
 from .holding import Holding
 from .loop import Loop
+from .mcp import McpServers
 from .operations import OPERATIONS
 from .pressure import PressureWatch
 from .publisher import Publisher
@@ -70,6 +71,7 @@ class Guest:
         self.holding = Holding()
         self.helpers = Helpers(loop, base, workspace, self.results)
         self.environment = Environment(self)
+        self.mcp = McpServers(loop, base, workspace, self.results)
         self.restored = False
         self.sleeping: list[Task] | None = None
         self._changed = False
@@ -318,7 +320,7 @@ class Guest:
     def shells_at_rest(self) -> tuple[set[int], set[int]]:
         """Shells that run nothing in the foreground, and those that do."""
         idle: set[int] = set()
-        busy: set[int] = self.helpers.pids()
+        busy: set[int] = self.helpers.pids() | self.mcp.pids()
         for terminal in self.terminals.values():
             if terminal.shell is not None:
                 at_rest = terminal.current is None or terminal.shell.reported
@@ -423,6 +425,7 @@ class Guest:
             self.tasks.reaped(pid, status)
             self.helpers.reaped(pid, status)
             self.tasks.aside.discard(pid)
+            self.mcp.reaped(pid, status)
             for terminal in self.terminals.values():
                 if terminal.shell is not None and terminal.shell.pid == pid:
                     terminal.shell.reaped(status)

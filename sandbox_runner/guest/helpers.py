@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .results import Results
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "aides")
-NAMES = ("files", "fetch")
+NAMES = ("files", "fetch", "mcp_http")
 MOST = 4
 OUTPUT_BYTES = 1 << 20
 

@@ -76,7 +76,10 @@ def _assist(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
         return
     name, request = string(frame, "helper", 40), string(frame, "request", MAX_FRAME)
     call = Call(call_id, name, "", number(frame, "timeout_s", DEFAULT_TIMEOUT_S), DEFAULT_OUTPUT_BYTES)
-    guest.helpers.start(call, name, request)
+    if name == "mcp":
+        guest.mcp.start(call, request)
+    else:
+        guest.helpers.start(call, name, request)
     guest.results.add(call, answer)
 
 
@@ -87,7 +90,7 @@ def _result(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
 
 def _interrupt(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
     if frame.get("terminal") is None:
-        helped = guest.helpers.interrupt()
+        helped = guest.helpers.interrupt() | guest.mcp.interrupt()
         stopped = [_interrupt_terminal(guest, terminal) for terminal in list(guest.terminals.values())]
         answer({"interrupted": helped or any(stopped)})
         return

@@ -59,14 +59,16 @@ def spawn(
     *,
     stdin: int,
     stdout: int,
+    stderr: int | None = None,
     controlling_terminal: bool = False,
     limits: dict[int, Pair] | None = None,
     umask: int | None = None,
 ) -> int:
     """Fork and execute ``argv`` in a session of its own; the process id.
 
-    ``stdout`` is also stderr. ``limits`` are resource limits. Every other descriptor of the guest is
-    close-on-exec. Raises OSError when no process can be made; a program that cannot run ends with 126 or 127.
+    ``stdout`` is also stderr where there is none of its own. ``limits`` are resource limits. Every other descriptor of
+    the guest is close-on-exec. Raises OSError when no process can be made; a program that cannot run ends with 126 or
+    127.
     """
     _adjust(200)
     try:
@@ -80,7 +82,7 @@ def spawn(
         os.setsid()
         if controlling_terminal:
             fcntl.ioctl(stdout, termios.TIOCSCTTY, 0)
-        for target, source in ((0, stdin), (1, stdout), (2, stdout)):
+        for target, source in ((0, stdin), (1, stdout), (2, stdout if stderr is None else stderr)):
             os.dup2(source, target)
         signal.set_wakeup_fd(-1)
         for number in _DEFAULT_SIGNALS:
