@@ -15,14 +15,18 @@ from uuid import UUID
 from sqlalchemy import Connection
 
 from agent import briefing_texts as texts
+from agent import standing, task_texts
+from agent.standing import Standing
 from agent.trajectory import Said
-from workspace_store import approvals, checkpoints, journal, memory, spending
+from workspace_store import checkpoints, journal, memory, spending
 from workspace_store.database import now_us
 
 EVENTS = 200
 """Of what happened since the last turn, the newest are looked at."""
 LINES = 12
 WORDS = 160
+WINDOW = 1 << 20
+"""What stands is read as for a context that all of it fits."""
 NOTES = 10
 REST_SECONDS = 300.0
 """After so long a pause the agent is briefed in full, as somebody who comes back."""
@@ -61,15 +65,22 @@ class Briefing:
         return self.done_at is not None and self.now - self.done_at > REST_SECONDS * 1e6
 
     def lines(self, *, whole: bool) -> Iterator[str]:
-        """For the agent: all of it, or only what is new since the turn that it still has before it."""
+        """For the agent, which has what stands before it anyway; ``whole``: it comes back after a while."""
         if self.done_at is not None and (whole or self.rested):
             yield texts.last_turn(self.done_at, self.now)
         if whole:
             yield from (texts.done(line) for line in self.done)
-            yield from (texts.planned(line) for line in self.planned)
-            yield from (texts.promised(line) for line in self.promised)
-            yield from (texts.waiting(line) for line in self.waiting)
         yield from (texts.changed(line) for line in self.changed)
+
+    def shown(self) -> list[str]:
+        """For a person: all of it, a line each."""
+        return [
+            *(texts.done(line) for line in self.done),
+            *(texts.planned(line) for line in self.planned),
+            *(texts.promised(line) for line in self.promised),
+            *(texts.waiting(line) for line in self.waiting),
+            *(texts.changed(line) for line in self.changed),
+        ]
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -79,8 +90,9 @@ class Briefing:
         }  # fmt: skip
 
 
-def read(connection: Connection, owner: UUID) -> Briefing:
-    """What there is to say about a principal now."""
+def read(connection: Connection, owner: UUID, stands: Standing | None = None) -> Briefing:
+    """What there is to say about a principal now. ``stands``: where it was read already."""
+    now = standing.read(connection, owner, WINDOW) if stands is None else stands
     records = checkpoints.newest_turns(connection, owner, 1)
     last = records[0] if records else None
     since = last.seq if last else 0
@@ -88,7 +100,9 @@ def read(connection: Connection, owner: UUID) -> Briefing:
     return Briefing(
         done_at=last.at if last else None,
         done=list(_done([Said.from_json(item) for item in last.messages])) if last else [],
-        waiting=[texts.approval(found) for found in approvals.waiting(connection, owner)[:LINES]],
+        planned=[_short(task_texts.standing_task(task)) for task in now.tasks[:LINES]],
+        promised=[_short(commitment.body) for commitment in now.commitments[:LINES]],
+        waiting=[texts.approval(found) for found in now.approvals[:LINES]],
         changed=_changed(connection, owner, events, last.at if last else None),
         spent=spending.of_today(connection, owner),
     )

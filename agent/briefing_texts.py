@@ -77,7 +77,7 @@ def more(count: int) -> str:
 
 
 def approval(found: Approval) -> str:
-    return f"an answer to approval {found.code} ({' '.join(found.text.split())[:160]})"
+    return f"an answer to approval {found.code} ({' '.join(found.phrase.split())[:160]})"
 
 
 def task_ended(body: Mapping[str, Any]) -> str:

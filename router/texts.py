@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from identity.names import harmless
@@ -41,12 +42,13 @@ TURN_AWAY = "Turn away"
 WELCOME = "You are let in. I have not kept what you wrote before: please say it again. `/help` lists commands."
 
 
-def status(waiting: int, awake: bool, generation: int, at: datetime | None) -> str:
+def status(waiting: int, awake: bool, generation: int, at: datetime | None, briefing: Sequence[str]) -> str:
     lines = [
         f"- messages waiting or running: {waiting}",
         f"- sandbox: {'awake' if awake else 'asleep'}",
         f"- workspace generation: {generation or 'none yet'}",
         f"- last turn: {at:%Y-%m-%d %H:%M:%S} UTC" if at else "- last turn: none yet",
+        *(f"- {line[0].lower()}{line[1:]}" for line in briefing),
     ]
     return "\n".join(lines)
 

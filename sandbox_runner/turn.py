@@ -174,8 +174,8 @@ class TurnRunner:
         """What came before, for an engine that reads it."""
         if not self.engine.looks_back:
             return context.Seen(), None
-        brief = briefing.read(connection, owner)
-        return context.load(connection, owner, self.engine.context_window), brief
+        seen = context.load(connection, owner, self.engine.context_window)
+        return seen, briefing.read(connection, owner, seen.standing)
 
     # act
 

@@ -103,10 +103,13 @@ def _effect(row: Row) -> str:
 
 def _status(row: Row) -> str:
     last = _time(row["last_turn"]) if row["last_turn"] is not None else "none yet"
-    return (
+    head = (
         f"{row['principal']}  waiting {row['waiting']}, sandbox {'awake' if row['awake'] else 'asleep'}, generation "
         f"{row['generation']}, last turn {last}"
     )
+    briefing = row["briefing"]
+    kinds = ("done", "planned", "promised", "waiting", "changed")
+    return "\n".join([head, *(f"  {kind:<8}  {line}" for kind in kinds for line in briefing[kind])])
 
 
 def _room(row: Row) -> str:

@@ -102,7 +102,9 @@ def volume_generations(settings: Settings, principal: str, limit: int) -> list[d
 
 
 def principal_status(settings: Settings, principal: str) -> dict[str, Any]:
-    """Of a user or room: ``waiting`` messages, whether its sandbox is ``awake``, ``generation``, ``last_turn``."""
+    """Of a user or room: ``waiting`` messages, whether its sandbox is ``awake``, ``generation``, ``last_turn``; and its
+    ``briefing``: what was ``done``, is ``planned`` and ``promised``, is ``waiting``, has ``changed`` since."""
+    briefing = importlib.import_module("agent.briefing")
     checkpoints = importlib.import_module("workspace_store.checkpoints")
     principals = importlib.import_module("workspace_store.principal")
     tenancies = importlib.import_module("workspace_store.tenancy")
@@ -113,6 +115,7 @@ def principal_status(settings: Settings, principal: str) -> dict[str, Any]:
             "principal": str(owner), "kind": principals.kind(connection, owner),
             "waiting": principals.waiting(connection, owner), "awake": held.host is not None,
             "generation": held.generation, "last_turn": latest.at / 1e6 if latest else None,
+            "briefing": briefing.read(connection, owner).to_json(),
         }  # fmt: skip
 
     found: dict[str, Any] = _read(settings, query, principal)

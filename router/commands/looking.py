@@ -19,7 +19,11 @@ def _status(connection: Connection, asked: Asked) -> str:
     waiting = principal.waiting(connection, asked.principal)
     latest = checkpoints.latest(connection, asked.principal)
     at = datetime.fromtimestamp(latest.at / 1e6, UTC) if latest else None
-    return texts.status(waiting, held.host is not None, held.generation, at)
+    # Only here: the gateway has no other use for it.
+    from agent import briefing
+
+    shown = briefing.read(connection, asked.principal).shown()
+    return texts.status(waiting, held.host is not None, held.generation, at, shown)
 
 
 def _whoami(connection: Connection, asked: Asked) -> str:
