@@ -224,7 +224,11 @@ def undo(connection: Connection, absorbed: UUID, actor: UUID | None) -> Merge | 
     _set_root(connection, [absorbed], None)
     _set_root(connection, [one for one in family if one != absorbed], absorbed)
     said = reach.lose(connection, lost.merged_into, users.identities(connection, absorbed))
-    inbox.move_pending(connection, lost.merged_into, absorbed, only=set(said))
+    # What was asked, scheduled or delivered there meanwhile is answered there too: it goes with the person.
+    theirs = inbox.places(connection, said)
+    waiting = set(said) | inbox.pending_at(connection, lost.merged_into, theirs)
+    inbox.move_pending(connection, lost.merged_into, absorbed, only=waiting)
+    approvals.move_asked_at(connection, lost.merged_into, absorbed, theirs)
     moved = json.loads(done.moved)
     for name, store in MOVED.items():
         store.move_back(connection, [UUID(one) for one in moved.get(name, ())], absorbed)

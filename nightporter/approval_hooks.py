@@ -6,13 +6,14 @@ line alike.
 
 from __future__ import annotations
 
-from sandbox_runner import budget
+from sandbox_runner import budget, gating
 from sandbox_runner.egress import asking
 from workspace_store import erasure
-from workspace_store.approvals import Hooks
+from workspace_store.approvals import Hooks, Kind
 
 HOOKS: Hooks = {
-    asking.KIND: asking.decided,
-    budget.KIND: budget.decided,
+    asking.KIND: Kind(asking.decided, asking.edited),
+    budget.KIND: Kind(budget.decided, budget.edited),
+    gating.KIND: Kind(edit=gating.edited),
     erasure.APPROVAL_KIND: erasure.decided,
 }

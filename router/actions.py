@@ -57,12 +57,14 @@ def answer(
     hooks: Hooks,
     choice: str = "",
     needs_token: bool = False,
+    instead: str = "",
 ) -> Answered:
-    """Answer an approval; what does not decide it is explained."""
+    """Answer an approval; what does not decide it is explained. ``instead``: what is approved instead."""
     named = Named(decider.id, harmless(decider.display_name), decider.role) if decider else None
     decision = approvals.decide(
-        connection, code, named, verdict, via=via, choice=choice, needs_token=needs_token, hooks=hooks
-    )
+        connection, code, named, verdict, via=via, choice=choice, needs_token=needs_token, hooks=hooks,
+        instead=instead,
+    )  # fmt: skip
     text = texts.answered(decision, verdict, choice)
     found = decision.approval
     if decision.outcome != "decided" or found is None or not found.resumes:

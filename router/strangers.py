@@ -93,6 +93,13 @@ def _tell_admins(connection: Connection, found: Waiting) -> None:
             places.tell(connection, admin.id, key, Place(address, {}), texts.somebody_asks(found), buttons)
 
 
+def settled(connection: Connection, found: Waiting, user: User | None, by: str) -> None:
+    """Let every admin's question say what became of a stranger, instead of offering buttons. ``user``: let in as."""
+    for admin in users.admins(connection):
+        key = f"{pairing.key(found.code)}:{admin.id.hex}"
+        outbox.edit(connection, key, texts.stranger_settled(found, by, let_in=user is not None))
+
+
 def place_of(found: Waiting) -> Place:
     """Where a stranger is answered."""
     claim = found.claim

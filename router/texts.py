@@ -126,6 +126,8 @@ def answered(decision: Decision, verdict: str, choice: str) -> str:
         return NOT_YOURS
     if decision.outcome == "needs_token":
         return NEEDS_MAIL_CODE
+    if decision.outcome == "bad_edit":
+        return f"Nothing was decided: {decision.told}. {about}"
     if decision.outcome == "no_such_choice":
         offered = ", ".join(f"`{c.name}`" for c in found.choices if c.verdict == verdict)
         return f"`{choice}` was not offered; you can say: {offered or 'nothing of the kind'}."
@@ -177,6 +179,13 @@ def somebody_asks(found: Waiting) -> str:
         f"- `/admin approve {found.code}` lets them in as a member\n"
         f"- `/admin refuse {found.code}` turns them away"
     )
+
+
+def stranger_settled(found: Waiting, by: str, *, let_in: bool) -> str:
+    claim = found.claim
+    outcome = "✅ Let in" if let_in else "❌ Turned away"
+    who = f" by {by}" if by else ""
+    return f"`{Known(claim.channel, claim.account, claim.external_id).name}` asked to be let in.\n\n{outcome}{who}."
 
 
 def over_limit(sender: int, channel: int) -> str:

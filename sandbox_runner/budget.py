@@ -9,11 +9,12 @@ from sqlalchemy import Connection
 
 from sandbox_runner import texts
 from workspace_store import approvals, spending
-from workspace_store.approvals import Approval, Decider
+from workspace_store.approvals import Approval, BadEdit, Decider, Revised
 from workspace_store.database import today
 from workspace_store.principal import Lease
 
 KIND = "budget"
+MOST_USD = 1_000_000
 
 
 class OverBudget(Exception):
@@ -45,6 +46,17 @@ def check(connection: Connection, lease: Lease, turn: UUID, message: UUID, daily
         under=lease,
     )
     return texts.over_budget(spent.micro_usd, made.code)
+
+
+def edited(found: Approval, words: str) -> Revised:
+    """Another sum. Raises BadEdit."""
+    try:
+        usd = float(words.strip().strip("$").replace(",", ""))
+    except ValueError:
+        usd = 0.0
+    if not 0 < usd <= MOST_USD:
+        raise BadEdit(texts.NO_SUM)
+    return Revised({"day": str(found.request["day"]), "micro_usd": int(usd * 1e6)}, texts.spend_more(usd))
 
 
 def decided(connection: Connection, found: Approval, decider: Decider | None) -> str:

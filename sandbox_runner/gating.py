@@ -6,6 +6,8 @@ ask for by then. It is consumed in the transaction that records ``tool.requested
 
 from __future__ import annotations
 
+import json
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection
@@ -15,7 +17,7 @@ from agent.tool import Ask
 from sandbox_runner import texts
 from sandbox_runner.turn_in_hand import Turn
 from workspace_store import approvals
-from workspace_store.approvals import Approval
+from workspace_store.approvals import Approval, BadEdit, Revised
 from workspace_store.inbox import Row
 from workspace_store.principal import Lease
 
@@ -52,6 +54,27 @@ def request(connection: Connection, turn: Turn, call: ToolCall, ask: Ask) -> App
         resumes=True,
         under=turn.lease,
     )
+
+
+def edited(found: Approval, words: str) -> Revised:
+    """Other arguments: a JSON object of those that differ, or the text of the only one that is text. Raises BadEdit."""
+    arguments: dict[str, Any] = dict(found.request["arguments"])
+    texts_of_it = [name for name, value in arguments.items() if isinstance(value, str)]
+    try:
+        given = json.loads(words) if words.lstrip().startswith("{") else None
+    except (ValueError, RecursionError):
+        given = None
+    if isinstance(given, dict):
+        unknown = set(given) - set(arguments)
+        if unknown:
+            raise BadEdit(texts.no_such_argument(sorted(unknown)[0], sorted(arguments)))
+        arguments |= given
+    elif len(texts_of_it) == 1:
+        arguments[texts_of_it[0]] = words
+    else:
+        raise BadEdit(texts.which_argument(sorted(arguments)))
+    tool = str(found.request["tool"])
+    return Revised({"tool": tool, "arguments": arguments}, texts.use_with(tool, arguments))
 
 
 def approved_by(connection: Connection, row: Row) -> Approval | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from agent.texts import code, fenced
 from workspace_store.changes import Untold
@@ -34,6 +36,9 @@ def turn_failed(turn: str, reason: str) -> str:
 
 
 MORE_ALLOWED = "Today's budget is raised by as much again."
+
+
+NO_SUM = "that is no sum in US dollars; write for example `with 5`"
 
 
 def spend_more(usd: float) -> str:
@@ -285,3 +290,17 @@ EXPORT_TOO_LARGE = (
 
 
 NO_SUBTASKS = "no subtask can be run here"
+
+
+def use_with(tool: str, arguments: Mapping[str, Any]) -> str:
+    """A tool with other arguments than were asked about; completes "May I …?"."""
+    return f"use `{tool}` with {json.dumps(dict(arguments), ensure_ascii=False)}"
+
+
+def no_such_argument(name: str, known: Sequence[str]) -> str:
+    return f"there is no `{name[:40]}` in it, but {', '.join(known) or 'nothing'}"
+
+
+def which_argument(known: Sequence[str]) -> str:
+    names = ", ".join(f'"{name}": …' for name in known)
+    return f"write what differs as JSON: `with {{{names}}}`"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 from uuid import UUID
@@ -226,6 +226,18 @@ def move(connection: Connection, owner: UUID, to: UUID) -> list[UUID]:
     if found:
         connection.execute(update(approval).where(approval.c.id.in_(found)).values(principal=to, asked=to))
     return found
+
+
+def move_asked_at(connection: Connection, owner: UUID, to: UUID, places: Collection[tuple[str, str, str]]) -> None:
+    """Let what is open and was asked at these (channel, account, conversation) be asked of whoever speaks there now."""
+    open_ = and_(approval.c.principal == owner, approval.c.status.in_(("pending", "approved")))
+    rows = connection.execute(
+        select(approval.c.id, approval.c.channel, approval.c.account, approval.c.conversation).where(open_)
+    )
+    found = [row.id for row in rows if (row.channel, row.account, row.conversation) in places]
+    if found:
+        connection.execute(update(approval).where(approval.c.id.in_(found)).values(principal=to))
+        connection.execute(update(approval).where(approval.c.id.in_(found), approval.c.asked == owner).values(asked=to))
 
 
 def move_back(connection: Connection, identifiers: Sequence[UUID], to: UUID) -> None:

@@ -49,6 +49,7 @@ from workspace_store.approval_rows import (
     find,
     get,
     move,
+    move_asked_at,
     move_back,
     of_question,
     one,
@@ -63,9 +64,10 @@ from workspace_store.principal import Lease
 from workspace_store.tenancy import Tenancy
 
 __all__ = [
-    "ALWAYS", "APPROVE", "DENY", "FOR_AN_HOUR", "QUESTION", "SIMPLE", "Approval", "ApprovalRow", "Choice", "Decider",
-    "Decision", "Hooks", "Place", "Verdict", "amend", "any_due", "approval", "buttons", "consume", "decide", "done",
-    "expire_due", "find", "get", "hash_request", "move", "move_back", "of_question", "place_of", "request", "waiting",
+    "ALWAYS", "APPROVE", "DENY", "FOR_AN_HOUR", "QUESTION", "SIMPLE", "Approval", "ApprovalRow", "BadEdit", "Choice",
+    "Decider", "Decision", "Hooks", "Kind", "Place", "Revised", "Verdict", "amend", "any_due", "approval", "buttons",
+    "consume", "decide", "done", "expire_due", "find", "get", "hash_request", "move", "move_asked_at", "move_back",
+    "of_question", "place_of", "request", "waiting",
 ]  # fmt: skip
 
 Role = Literal["asked", "admin"]
@@ -81,10 +83,39 @@ CODE_ALPHABET = "23456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 Hook = Callable[[Connection, Approval, Decider | None], str]
 """Acts inside the deciding transaction, on an approval or a denial; what it returns is told to the person."""
-Hooks = Mapping[str, Hook]
+
+
+class BadEdit(ValueError):
+    """What a person wrote instead of what was asked cannot be that; the text says what to write."""
+
+
+@dataclass(frozen=True)
+class Revised:
+    """What is approved instead of what was asked: another request, and the words for it."""
+
+    request: object
+    text: str
+
+
+Edit = Callable[[Approval, str], Revised]
+"""Reads what a person wants instead. Raises BadEdit."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a kind of approval does with its answer, and how what it asks can be changed by whoever approves it."""
+
+    decided: Hook | None = None
+    edit: Edit | None = None
+
+    def __call__(self, connection: Connection, found: Approval, decider: Decider | None) -> str:
+        return self.decided(connection, found, decider) if self.decided else ""
+
+
+Hooks = Mapping[str, Hook | Kind]
 """By kind."""
 
-Outcome = Literal["decided", "already", "expired", "unknown", "not_yours", "no_such_choice", "needs_token"]
+Outcome = Literal["decided", "already", "expired", "unknown", "not_yours", "no_such_choice", "needs_token", "bad_edit"]
 
 
 @dataclass(frozen=True)
@@ -218,11 +249,14 @@ def decide(
     choice: str = "",
     needs_token: bool = False,
     hooks: Hooks,
+    instead: str = "",
 ) -> Decision:
     """Answer an approval, once; anything that does not decide it says why.
 
     ``decider`` None: the operator of this machine at the command line. ``choice``: one of those offered with this
-    verdict, the first one when empty. ``needs_token``: only the code of the question's own mail counts.
+    verdict, the first one when empty. ``needs_token``: only the code of the question's own mail counts. ``instead``:
+    what is approved instead of what was asked, in the approver's words; it is bound by a hash of its own, and what was
+    asked can no longer be done.
     """
     found = find(connection, code)
     if found is None:
@@ -240,6 +274,10 @@ def decide(
     if chosen is None:
         return Decision("no_such_choice", found)
     approved = verdict == "approve"
+    try:
+        revised = _revised(found, instead, hooks) if approved and instead else {}
+    except BadEdit as error:
+        return Decision("bad_edit", found, str(error))
     changed = connection.execute(
         update(approval)
         .where(approval.c.id == found.id, approval.c.status == "pending")
@@ -252,16 +290,27 @@ def decide(
             choice=chosen.name,
             # What is approved late may still be used.
             expires_at=max(found.expires_at, now + USE_SECONDS * 1_000_000),
+            **revised,
         )
     )
     now_is = get(connection, found.id)
     if changed.rowcount != 1:
         return Decision("already", now_is)
-    _record(connection, now_is, verdict)
+    _record(connection, now_is, verdict, was=found if revised else None)
     hook = hooks.get(now_is.kind)
     told = hook(connection, now_is, decider) if hook else ""
     # What it is about may have been forgotten by it.
     return Decision("decided", get(connection, found.id) if hook else now_is, told)
+
+
+def _revised(found: Approval, instead: str, hooks: Hooks) -> dict[str, Any]:
+    """The columns of what is approved instead. Raises BadEdit."""
+    kind = hooks.get(found.kind)
+    if not isinstance(kind, Kind) or kind.edit is None:
+        raise BadEdit(texts.NOT_EDITABLE)
+    revised = kind.edit(found, instead)
+    text = storable(revised.text.strip()[:TEXT_CHARACTERS])
+    return {"request": canonical(revised.request), "request_hash": hash_request(revised.request), "text": text}
 
 
 def consume(connection: Connection, identifier: UUID, request: object, *, under: Lease | Tenancy | None = None) -> bool:
@@ -328,12 +377,15 @@ def _expire(connection: Connection, found: Approval, now: int) -> Approval:
     return now_is
 
 
-def _record(connection: Connection, found: Approval, verdict: str) -> None:
-    """Journal what was decided, and let the question say so instead of offering buttons."""
+def _record(connection: Connection, found: Approval, verdict: str, *, was: Approval | None = None) -> None:
+    """Journal what was decided, and let the question say so instead of offering buttons. ``was``: what was asked, where
+    something else was approved."""
     body = {
         "approval": found.id.hex, "code": found.code, "kind": found.kind, "verdict": verdict, "choice": found.choice,
         "by": found.decided_by.hex if found.decided_by else None, "via": found.decided_via,
     }  # fmt: skip
+    if was is not None:
+        body |= {"asked": was.request_hash, "request": found.request_hash, "text": found.text}
     journal.append(connection, found.principal, [Event("approval.decided", body)], under=None, turn=found.turn)
     if found.kind == QUESTION:
         questions.settle_messages(connection, found)

@@ -318,6 +318,23 @@ def _sender(claim: Mapping[str, Any]) -> tuple[Any, Any, Any]:
     return claim.get("channel"), claim.get("account"), claim.get("external_id")
 
 
+def places(connection: Connection, rows: Sequence[UUID]) -> set[tuple[str, str, str]]:
+    """Where these were said: (channel, account, conversation)."""
+    found: set[tuple[str, str, str]] = set()
+    for start in range(0, len(rows), 500):
+        some = inbox.c.id.in_(rows[start : start + 500])
+        query = select(inbox.c.channel, inbox.c.account, inbox.c.conversation).where(some).distinct()
+        found |= {(row.channel, row.account, row.conversation) for row in connection.execute(query)}
+    return found
+
+
+def pending_at(connection: Connection, owner: UUID, at: Collection[tuple[str, str, str]]) -> set[UUID]:
+    """What waits for a principal and is answered at one of these places."""
+    waiting = select(inbox.c.id, inbox.c.channel, inbox.c.account, inbox.c.conversation)
+    rows = connection.execute(waiting.where(inbox.c.principal == owner, inbox.c.status == "pending"))
+    return {row.id for row in rows if (row.channel, row.account, row.conversation) in at}
+
+
 def disown(connection: Connection, rows: Sequence[UUID]) -> None:
     """Whoever said these is not their principal's person any more: where they were said is no place to reach them."""
     for start in range(0, len(rows), 500):

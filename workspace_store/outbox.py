@@ -231,6 +231,17 @@ def is_there(connection: Connection, key: str) -> bool:
     return connection.execute(_THERE, {"known_as": key}).first() is not None
 
 
+def edit(connection: Connection, key: str, text: str, reply: dict[str, Any] | None = None) -> None:
+    """Let what was queued under a key say something else from now on, without its buttons; nothing where it is gone."""
+    row = connection.execute(select(outbox).where(outbox.c.key == key)).one_or_none()
+    if row is not None:
+        queue(
+            connection, key=f"{key}:edited", principal=row.principal, turn=row.turn, inbox=None,
+            to=Address(row.channel, row.account, row.conversation, row.thread),
+            content={"text": text, "edits": UUID(str(row.id)).hex, "reply": reply or {}},
+        )  # fmt: skip
+
+
 def discard(connection: Connection, key: str) -> None:
     """Forget a reply that went out or was given up."""
     connection.execute(delete(outbox).where(outbox.c.key == key, outbox.c.status.in_(("sent", "dead"))))

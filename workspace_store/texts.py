@@ -27,6 +27,9 @@ def question(about: str, choices: Sequence[_Choice], code: str) -> str:
     return f"**May I {about}?**\n\n" + "\n".join(lines)
 
 
+NOT_EDITABLE = "this one can only be approved or denied as it is"
+
+
 def replaced(about: str) -> str:
     """What a question says once something else is asked instead."""
     return f"May I {about}?\n\n✏️ This was changed; the newer question counts."

@@ -92,12 +92,14 @@ def _approve(connection: Connection, code: str) -> Done:
     found = administration.waiting(connection, code)
     user = pairing.approve(connection, found, None)
     strangers.welcome(connection, found, user)
+    strangers.settled(connection, found, user, "")
     return admin_texts.let_in(user), _user(user, [])
 
 
 def _refuse(connection: Connection, code: str) -> Done:
     found = administration.waiting(connection, code)
     pairing.refuse(connection, found, None)
+    strangers.settled(connection, found, None, "")
     return admin_texts.turned_away(found), {"refused": code}
 
 

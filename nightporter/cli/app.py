@@ -311,12 +311,13 @@ def actions_list(
 def actions_approve(
     code: Code,
     choice: Annotated[str, typer.Option("--choice", help="One of the answers offered; the first by default.")] = "",
+    instead: Annotated[str, typer.Option("--with", help="Approve this instead of what was asked.")] = "",
     json: Json = False,
 ) -> int:
     """Approve what an approval asks. Exit code 1 when that decides nothing."""
     from nightporter.cli import deciding
 
-    return deciding.answer(code, "approve", choice, as_json=json)
+    return deciding.answer(code, "approve", choice, instead, as_json=json)
 
 
 @actions.command("deny")
@@ -324,7 +325,7 @@ def actions_deny(code: Code, json: Json = False) -> int:
     """Deny what an approval asks. Exit code 1 when that decides nothing."""
     from nightporter.cli import deciding
 
-    return deciding.answer(code, "deny", "", as_json=json)
+    return deciding.answer(code, "deny", "", "", as_json=json)
 
 
 Bot = Annotated[str, typer.Option("--bot", help="Who the agent is: USER:BOTID, or its address.")]

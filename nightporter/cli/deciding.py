@@ -20,9 +20,9 @@ def waiting(principal: str, *, as_json: bool) -> int:
     return 0
 
 
-def answer(code: str, verdict: str, choice: str, *, as_json: bool) -> int:
+def answer(code: str, verdict: str, choice: str, instead: str, *, as_json: bool) -> int:
     """Answer one; 1 where it decides nothing, with the reason."""
-    found = wiring.answer_approval(load(), code, verdict, choice)
+    found = wiring.answer_approval(load(), code, verdict, choice, instead)
     _print(json.dumps(found, ensure_ascii=False, default=str) if as_json else texts.plain(found["said"]))
     return 0 if found["outcome"] == "decided" else FAILED
 

@@ -174,7 +174,7 @@ def waiting_approvals(settings: Settings, principal: str) -> list[dict[str, Any]
     return [actions.as_json(one) for one in found]
 
 
-def answer_approval(settings: Settings, code: str, verdict: str, choice: str) -> dict[str, Any]:
+def answer_approval(settings: Settings, code: str, verdict: str, choice: str, instead: str) -> dict[str, Any]:
     """Answer an approval as the operator of this machine; ``outcome``, what was ``said``, and the approval.
 
     Rings no bell: gateways and runners look each second.
@@ -183,7 +183,7 @@ def answer_approval(settings: Settings, code: str, verdict: str, choice: str) ->
     hooks = importlib.import_module("nightporter.approval_hooks").HOOKS
 
     def answer(connection: Any, _: Any) -> Any:
-        return actions.answer(connection, code, None, verdict, via="cli", hooks=hooks, choice=choice)
+        return actions.answer(connection, code, None, verdict, via="cli", hooks=hooks, choice=choice, instead=instead)
 
     answered = run(settings, answer, None, "write_now")
     found = answered.decision.approval

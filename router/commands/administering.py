@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 
 from identity import administration, merging, pairing, users
 from identity.administration import AdminRefused
+from identity.names import harmless
 from router import admin_texts as texts
 from router import joining, strangers
 from router.commands.command import Asked, Command, Said
@@ -53,12 +54,14 @@ def _approve(connection: Connection, asked: Asked, words: list[str]) -> Said:
     found = administration.waiting(connection, words[0])
     user = pairing.approve(connection, found, asked.user.id)
     strangers.welcome(connection, found, user)
+    strangers.settled(connection, found, user, harmless(asked.user.display_name))
     return Said(texts.let_in(user))
 
 
 def _refuse(connection: Connection, asked: Asked, words: list[str]) -> Said:
     found = administration.waiting(connection, words[0])
     pairing.refuse(connection, found, asked.user.id)
+    strangers.settled(connection, found, None, harmless(asked.user.display_name))
     return Said(texts.turned_away(found))
 
 

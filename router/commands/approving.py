@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from sqlalchemy import Connection
 
 from router import actions, texts
 from router.commands.command import Asked, Command, Said
 from workspace_store import approvals
 from workspace_store.approvals import Verdict
+
+_WITH = re.compile(r"\s+with\s+", re.IGNORECASE)
 
 LOGINS = ("smtp_auth", "token")
 """Proofs that need a secret: stronger than what a mail proves by itself."""
@@ -23,7 +27,7 @@ def _deny(connection: Connection, asked: Asked) -> str | Said:
 
 def _answer(connection: Connection, asked: Asked, verdict: Verdict) -> str | Said:
     # What follows on other lines is a greeting or a signature.
-    line = asked.rest.partition("\n")[0]
+    line, _, instead = _WITH.sub("\n", asked.rest.partition("\n")[0], 1).partition("\n")
     code, choice, *_ = [*(word.strip("`.,") for word in line.split()), "", ""]
     if not code:
         return texts.WHICH_APPROVAL
@@ -33,6 +37,7 @@ def _answer(connection: Connection, asked: Asked, verdict: Verdict) -> str | Sai
     answered = actions.answer(
         connection, code, asked.user, verdict, choice=choice, needs_token=_by_mail(asked), hooks=asked.hooks,
         via="button" if asked.envelope.reply.get("pressed") else asked.envelope.channel,
+        instead=instead.strip().strip("`"),
     )  # fmt: skip
     return Said(answered.text, decided=answered.decision.outcome == "decided", woken=answered.woken)
 
@@ -53,6 +58,10 @@ def _by_mail(asked: Asked) -> bool:
 
 COMMANDS = {
     "actions": Command("lists what waits for your approval", _actions, for_rooms=True),
-    "approve": Command("approves: `/approve ID`, or `/approve ID CHOICE`", _approve, for_rooms=True),
+    "approve": Command(
+        "approves: `/approve ID`, `/approve ID CHOICE`, `/approve ID with WHAT`",
+        _approve,
+        for_rooms=True,
+    ),
     "deny": Command("denies: `/deny ID`", _deny, for_rooms=True),
 }

@@ -14,10 +14,11 @@ from uuid import UUID, uuid4
 import structlog
 from sqlalchemy import Connection
 
-from sandbox_runner.egress import texts
+from sandbox_runner.egress import names, texts
+from sandbox_runner.egress.names import BadHost
 from sandbox_runner.egress.policy import granted_port
 from workspace_store import approvals, egress_grants, inbox, principal
-from workspace_store.approvals import ALWAYS, DENY, Approval, Choice, Decider
+from workspace_store.approvals import ALWAYS, DENY, Approval, BadEdit, Choice, Decider, Revised
 from workspace_store.database import Database, DatabaseUnavailable
 from workspace_store.tenancy import StaleTenancy, Tenancy
 
@@ -90,6 +91,15 @@ class Asker:
             under=tenancy,
         )
         return made.code
+
+
+def edited(found: Approval, words: str) -> Revised:
+    """Another host, or another port of it. Raises BadEdit."""
+    try:
+        host, port = names.split(words.strip(), 443)
+    except BadHost as error:
+        raise BadEdit(str(error)) from error
+    return Revised({"host": host, "port": granted_port(port)}, texts.question(host, port))
 
 
 def _message(connection: Connection, owner: UUID) -> UUID | None:

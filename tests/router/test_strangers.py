@@ -192,3 +192,19 @@ async def test_two_first_messages_at_once_from_two_channels_are_one_owner(
     found = await asyncio.gather(*many)
     assert len({accepted.principal for accepted in found if accepted}) == 1
     assert (count(database, "user_account"), count(database, "identity"), count(database, "inbox")) == (1, 1, 20)
+
+
+@pytest.mark.parametrize(("answer", "says"), [("approve", "Let in by"), ("refuse", "Turned away by")])
+async def test_every_admins_question_loses_its_buttons_when_one_of_them_has_decided(
+    database: Database, rung: list[Accepted], answer: str, says: str
+) -> None:
+    inbox = door(database, rung)
+    await inbox.accept(said("hello", OWNER, "m0"))
+    assert await inbox.accept(said("may I?", stranger(5), "m1")) is not None
+    asked = [reply for reply in outgoing(database) if reply.content.get("buttons")]
+    (waiting,) = await database.read(pairing.waiting)
+    await inbox.accept(said(f"/admin {answer} {waiting.code}", OWNER, "m2"))
+    (edit,) = [reply for reply in outgoing(database) if reply.content.get("edits")]
+    assert [one.id.hex for one in asked] == [edit.content["edits"]]
+    assert says in edit.content["text"]
+    assert "buttons" not in edit.content
