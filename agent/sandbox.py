@@ -157,6 +157,10 @@ class Sandbox(Protocol):
         """Publish process state now; its digest. None where a terminal is busy and the last publication stands."""
         ...
 
+    async def skill(self, name: str) -> str:
+        """The instructions of a skill of the workspace, without waking. Raises SandboxError where there is none."""
+        ...
+
     async def freeze_file(self, path: str) -> FrozenFile:
         """Keep a file of the volume as it is now, to be sent. Raises SandboxError with why it is not sent."""
         ...

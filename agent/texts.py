@@ -338,3 +338,16 @@ def failure(day: str, reason: str) -> str:
 def learned_before(body: str) -> str:
     """What is told when a task like one that failed is opened."""
     return f"Learned before, from tasks like this one:\n{body}"
+
+
+SKILL = "Skill "
+EMPTY_SKILL = "This skill says nothing."
+
+
+def skill_origin(name: str) -> str:
+    return f"skill {name} of the workspace"
+
+
+def skill_line(name: str, description: str) -> str:
+    """A skill as it is told with how things stand: its description is a file's words."""
+    return f"{SKILL}{code(name)} (`use_skill` reads it; it says of itself: {description or 'nothing'})"

@@ -15,6 +15,7 @@ from agent.file_tools import FILE_TOOLS
 from agent.memory_tools import MEMORY_TOOLS
 from agent.message_tool import SEND_MESSAGE
 from agent.sandbox import CommandResult, SandboxError
+from agent.skill_tool import SKILL_TOOL
 from agent.subtask_tool import SUBTASK_TOOL
 from agent.task_tools import TASK_TOOLS
 from agent.tool import Arguments, Tool, ToolHost, ToolResult
@@ -127,6 +128,7 @@ TOOLS: Mapping[str, Tool] = {
         *MEMORY_TOOLS,
         SEND_MESSAGE,
         SUBTASK_TOOL,
+        SKILL_TOOL,
         Tool("tasks", "List background tasks: processes of the sandbox, not goals.", "pure", _tasks, True),
         Tool("task_output", "Show the end of a background task's output.", "pure", _task_output, True, TaskArguments),
         Tool(

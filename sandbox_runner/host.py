@@ -183,6 +183,9 @@ class TurnSandbox:
     async def capture(self) -> str | None:
         return await self._awake(self._lent.capture)
 
+    async def skill(self, name: str) -> str:
+        return await self._lent.skill(name)
+
     async def freeze_file(self, path: str) -> FrozenFile:
         """Within what one reply may carry; does not wake anything."""
         if len(self.sending) >= self._limits.max_count:

@@ -14,7 +14,7 @@ from uuid import UUID
 import structlog
 
 from agent.sandbox import BackgroundTask, CommandResult, OutputListener, SandboxError, SandboxLost, WakeReport
-from sandbox_runner import kept_state, texts
+from sandbox_runner import kept_state, skills, texts
 from sandbox_runner.guest_connection import GuestConnection
 from sandbox_runner.keeper import Keeper
 from sandbox_runner.published import Snapshot, snapshot_of
@@ -126,7 +126,20 @@ class Manager(Keeper):
 
         def read() -> Look:
             with self.seating.volumes.open(owner) as volume:
-                return Look(volume.live_id(), kept_state.digest(volume), *kept_state.shown(volume))
+                return Look(
+                    volume.live_id(), kept_state.digest(volume), *kept_state.shown(volume), skills.listed(volume)
+                )
+
+        return await asyncio.to_thread(read)
+
+    async def skill(self, owner: UUID, name: str) -> str:
+        """The instructions of a skill, without waking anything. Raises SandboxError where there is none."""
+        if not await asyncio.to_thread(self.seating.volumes.exists, owner):
+            raise SandboxError(texts.no_such_skill(name))
+
+        def read() -> str:
+            with self.seating.volumes.open(owner) as volume:
+                return skills.body(volume, name)
 
         return await asyncio.to_thread(read)
 

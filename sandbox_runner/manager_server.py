@@ -134,6 +134,10 @@ async def _look(manager: Manager, connection: object, owner: UUID, given: dict[s
     return asdict(await manager.look(owner))
 
 
+async def _skill(manager: Manager, connection: object, owner: UUID, given: dict[str, Any], tell: Any) -> Any:
+    return await manager.skill(owner, given["name"])
+
+
 async def _changed_files(manager: Manager, connection: object, owner: UUID, given: dict[str, Any], tell: Any) -> Any:
     first, count = await manager.changed_files(owner, connection)
     return {"first": first, "count": count}
@@ -200,6 +204,7 @@ OPS: Mapping[str, Op] = {
     "stop_task": _stop_task,
     "capture": _capture,
     "look": _look,
+    "skill": _skill,
     "changed_files": _changed_files,
     "check": _check,
     "stop_check": _stop_check,

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import structlog
 
 from agent import briefing as briefings
 from agent import briefing_texts as texts
+from agent import texts as agent_texts
 from agent.briefing import Briefing
 from agent.preface import Preface, changes_of_standing
 from agent.sandbox import SandboxError
+from agent.trajectory import Said
 from sandbox_runner.host import TurnSandbox
 from sandbox_runner.sandboxes import Look
 from sandbox_runner.turn_in_hand import Turn
@@ -32,7 +35,8 @@ async def preface(turn: Turn, found: Briefing, sandbox: TurnSandbox, daily_budge
     """What rides with the newest message of a turn; never waits long, never fails."""
     look, recalled = await asyncio.gather(_look(sandbox), _recalled(turn, sandbox))
     row, seen = turn.rows[-1], turn.seen
-    opened, closed = changes_of_standing(seen.frozen, seen.recent, seen.standing.lines())
+    skills = _skills(look, seen.recent)
+    opened, closed = changes_of_standing(seen.frozen, seen.recent, [*seen.standing.lines(), *skills])
     lines = [briefings.clock(found.now), texts.channel(row.channel, bool(row.thread))]
     if look is not None and look.directory:
         lines.append(texts.directory(look.directory))
@@ -43,6 +47,14 @@ async def preface(turn: Turn, found: Briefing, sandbox: TurnSandbox, daily_budge
         lines.append(texts.budget(found.spent.micro_usd, daily_budget_usd))
     lines += [*found.lines(whole=found.rested), *turn.offer.notes]
     return Preface(recalled=recalled, status=lines, opened=opened, closed=closed)
+
+
+def _skills(look: Look | None, recent: Sequence[Sequence[Said]]) -> list[str]:
+    """Lines of the skills there are; without a look, of those that were told."""
+    if look is not None:
+        return [agent_texts.skill_line(name, description) for name, description in look.skills]
+    told = dict.fromkeys(line for turn in recent for said in turn for line in Preface.of(said).opened)
+    return [line for line in told if line.startswith(agent_texts.SKILL)]
 
 
 async def _recalled(turn: Turn, sandbox: TurnSandbox) -> list[str]:

@@ -52,6 +52,8 @@ class Look:
     """Where the main terminal is."""
     tasks: tuple[str, ...] = ()
     """Commands of the background tasks that were running when it was published."""
+    skills: tuple[tuple[str, str], ...] = ()
+    """(name, description) of what ``use_skill`` reads."""
 
 
 def socket_path(home: Path, host: str) -> Path:
@@ -272,7 +274,8 @@ class LentSandbox:
 
     async def look(self) -> Look:
         found = await self._ask("look")
-        return Look(**{**found, "tasks": tuple(found["tasks"])})
+        skills = tuple((str(name), str(description)) for name, description in found["skills"])
+        return Look(**{**found, "tasks": tuple(found["tasks"]), "skills": skills})
 
     async def changed_files(self) -> tuple[list[str], int]:
         """The first few files that differ from the last checkpoint, and how many there are."""
@@ -290,6 +293,9 @@ class LentSandbox:
         """Put blobs (``name``, ``blob``) into the workspace's inbox; the live directory's id, what became of each."""
         found = await self._ask("place_files", files=[dict(file) for file in files])
         return str(found["live_id"]), [PlacedFile(**file) for file in found["files"]]
+
+    async def skill(self, name: str) -> str:
+        return str(await self._ask("skill", name=name))
 
     async def freeze_file(self, path: str, most: int) -> FrozenFile:
         return FrozenFile(**await self._ask("freeze_file", path=path, most=most))

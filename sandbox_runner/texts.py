@@ -277,6 +277,18 @@ def waits_for_approval(code: str) -> str:
     )
 
 
+def no_such_skill(name: str) -> str:
+    return f"there is no skill {name[:64]!r}; a skill is a folder /workspace/skills/NAME with a SKILL.md in it."
+
+
+def skill_too_long(name: str, most: int) -> str:
+    return f"the skill {name!r} is longer than {most:,} bytes; shorten its SKILL.md."
+
+
+def skill_unreadable(name: str, reason: str) -> str:
+    return f"the skill {name!r} cannot be read: {reason}"
+
+
 def outside_the_sandbox(tool: str) -> str:
     return f"`{tool}` acts outside the sandbox, so nothing more is known of it."
 

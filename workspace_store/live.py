@@ -7,6 +7,7 @@ Everything goes through ``beneath``; ``live`` is a descriptor of the host-owned 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 
 from workspace_store import beneath, names, stat_index, trees
@@ -57,6 +58,16 @@ def read_file(live: int, path: AnyPath, max_bytes: int, owner: Owner | None) -> 
     if len(data) > max_bytes:
         raise FileTooLarge(f"{os.fsdecode(path)!r} has more than {max_bytes} bytes")
     return data
+
+
+def folder(live: int, path: AnyPath, most: int) -> list[str]:
+    """As Volume.folder."""
+    directory = beneath.open_directory(live, "/".join(_inside(path)))
+    try:
+        with os.scandir(directory) as entries:
+            return [entry.name for entry in itertools.islice(entries, most)]
+    finally:
+        os.close(directory)
 
 
 def put_file(live: int, directory: AnyPath, name: str, data: bytes, owner: Owner | None) -> str:

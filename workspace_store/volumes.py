@@ -258,6 +258,11 @@ class Volume:
             return [entry]
         return trees.children(self._store.read, bytes.fromhex(entry.content), entry.path)
 
+    def folder(self, path: AnyPath, most: int = 1000) -> list[str]:
+        """Names in a folder as it is now in ``live``, at most so many. Raises OSError, UnsafePath."""
+        with self._live() as live_fd:
+            return live.folder(live_fd, path, most)
+
     def read_file(self, path: AnyPath, number: int | None = None, *, max_bytes: int = 16 << 20) -> bytes:
         """A file of a generation; None: as it is now in ``live``.
 
