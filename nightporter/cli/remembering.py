@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
@@ -13,6 +14,8 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
+from agent.embeddings import choosing
+from agent.embeddings.embedder import EmbedderAway
 from nightporter.cli import history_file, texts, wiring
 from nightporter.cli.administering import confirm
 from nightporter.cli.history_file import BadLine
@@ -23,7 +26,7 @@ from workspace_store.database import Database, DatabaseUnavailable
 from workspace_store.erasure import Target
 from workspace_store.imported import Words
 from workspace_store.memory import Hit
-from workspace_store.memory_search import matches_all
+from workspace_store.memory_search import Vector, has_vectors, matches_all
 from workspace_store.texts import forgot, target
 
 BATCH = 500
@@ -46,13 +49,38 @@ def search(user: str, words: str, most: int, *, as_json: bool) -> int:
     """Hits with the turn or note they come from, score and time; with ``--json`` an object a line."""
     settings = load()
 
+    meaning = _meaning(settings, user, words)
+
     def query(connection: Connection, owner: UUID) -> list[dict[str, Any]]:
-        return hits(connection, owner, memory.search(connection, owner, words, most))
+        return hits(connection, owner, memory.search(connection, owner, words, most, meaning=meaning))
 
     found = _run(settings, query, user, "read_now")
     lines = ((row, texts.hit(row["id"], row["kind"], row["text"], row["time"], row["score"])) for row in found)
     _print(lines, as_json=as_json)
     return 0 if found else FAILED
+
+
+def _meaning(settings: Settings, user: str, words: str) -> Vector | None:
+    """What the words mean, where there are vectors to compare with; without, search goes by words alone."""
+    try:
+        embedder = choosing.make(settings.memory, settings.engine, settings.home)
+    except choosing.EmbedderNotAvailable as error:
+        raise CommandError(str(error)) from error
+    if embedder is None or not _run(settings, lambda c, owner: has_vectors(c, owner, embedder.model), user, "read_now"):
+        return None
+
+    async def embed() -> list[bytes | None]:
+        try:
+            return await embedder.embed([words])
+        finally:
+            await embedder.close()
+
+    try:
+        (vector,) = asyncio.run(embed())
+    except EmbedderAway as error:
+        sys.stderr.write(f"{texts.by_words_alone(str(error))}\n")
+        return None
+    return Vector(embedder.model, vector) if vector is not None else None
 
 
 def hits(connection: Connection, owner: UUID, found: Sequence[Hit]) -> list[dict[str, Any]]:

@@ -370,6 +370,10 @@ def exported_memory(file: Path, lines: int) -> str:
     return f"{file} holds {lines} lines: notes, turns, imported words and the journal."
 
 
+def by_words_alone(reason: str) -> str:
+    return f"Searched by words alone: {reason}."
+
+
 def names_several() -> str:
     return "An id names several things; give more of it."
 

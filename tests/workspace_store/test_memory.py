@@ -188,6 +188,7 @@ def merge(database: Database, absorbed: UUID, kept: UUID) -> None:
     [
         ("we deployed the databases", "deploy database"),
         ("planning the garden", "planned"),
+        ("planning the garden", "plan"),
         ("her allergies are nuts", "allergy nuts"),
         ("I live in Berlin", "where do I live"),
         ("我喜欢喝茶", "喝茶"),
