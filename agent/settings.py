@@ -65,8 +65,7 @@ class MemorySettings(Section):
     """``[memory]``: how what was said is found again."""
 
     embeddings: str = "auto"
-    """Vectors for search by meaning: `auto` (the local model where it is installed), `local`, `none`, or the name of a
-    model that a server's `/embeddings` has."""
+    """Vectors for search by meaning: `auto` (the local model if installed), `local`, `none`, or a server's model."""
     embeddings_url: WebUrl = ""
     """Address of that server, up to `/v1`; `engine.base_url`, or OpenAI's, when empty."""
     embeddings_key: Secret = ""
