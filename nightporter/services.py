@@ -39,6 +39,7 @@ from router.redis import async_redis_client, redis_client
 from sandbox_runner import manager_service
 from sandbox_runner.egress import service as egress_service
 from sandbox_runner.egress import trust
+from sandbox_runner.egress.screening import Screen
 from sandbox_runner.verifying import Verifier
 from workspace_store import schema
 from workspace_store.blobs import DirectoryBlobs
@@ -79,6 +80,7 @@ def sandbox_manager(context: ServiceContext) -> None:
             volumes=volumes_folder(settings),
             settings=settings.sandbox,
             environment=settings.egress.environment(),
+            screen=Screen.of(settings.egress.keyring()),
             ring=ringer.ring,
             ready=context.ready,
         )

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from agent.sandbox import BackgroundTask, CommandResult, OutputListener, SandboxError, SandboxLost
+from sandbox_runner.egress.screening import Screen
 from sandbox_runner.guest_frames import (
     EVENT,
     MAX_FRAME,
@@ -34,6 +35,7 @@ from sandbox_runner.guest_frames import (
     Restored,
     Result,
     Said,
+    ScreenEvent,
     TaskEndedEvent,
     TaskRecord,
     Tasks,
@@ -102,12 +104,14 @@ class GuestConnection:
         on_task_ended: Callable[[BackgroundTask], None] | None = None,
         on_state: Callable[[str | None], None] | None = None,
         on_crontab: Callable[[str], None] | None = None,
+        screen: Screen | None = None,
     ) -> None:
         self._reader = reader
         self._writer = writer
         self._on_task_ended = on_task_ended
         self._on_state = on_state
         self._on_crontab = on_crontab
+        self._screen = screen
         self._pending: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._listeners: dict[str, OutputListener] = {}
         self._last_id = 0
@@ -122,10 +126,11 @@ class GuestConnection:
         on_task_ended: Callable[[BackgroundTask], None] | None = None,
         on_state: Callable[[str | None], None] | None = None,
         on_crontab: Callable[[str], None] | None = None,
+        screen: Screen | None = None,
     ) -> GuestConnection:
         """Over a connected unix socket, which it owns from then on."""
         reader, writer = await asyncio.open_unix_connection(sock=sock, limit=MAX_FRAME)
-        return cls(reader, writer, on_task_ended=on_task_ended, on_state=on_state, on_crontab=on_crontab)
+        return cls(reader, writer, on_task_ended=on_task_ended, on_state=on_state, on_crontab=on_crontab, screen=screen)
 
     @property
     def lost(self) -> SandboxLost | None:
@@ -151,7 +156,9 @@ class GuestConnection:
         ``base``: what its read-only system is (``base_system``).
         """
         text = None if state is None else state.decode("utf-8", "replace")
-        return self._checked(Restored, await self._ask("restore", state=text, seal=seal, base=base))
+        return self._checked(
+            Restored, await self._ask("restore", state=text, seal=seal, base=base, screens=self._screen is not None)
+        )
 
     async def run(
         self,
@@ -348,8 +355,16 @@ class GuestConnection:
         elif isinstance(event, CrontabEvent):
             if self._on_crontab is not None:
                 self._on_crontab(event.text)
+        elif isinstance(event, ScreenEvent):
+            self._advise(event)
         elif self._on_state is not None:
             self._on_state(event.digest)
+
+    def _advise(self, event: ScreenEvent) -> None:
+        """Say which texts are not to be written down; the guest waits for it."""
+        held = self._screen.held(event.texts) if self._screen is not None else []
+        line = json.dumps({"op": "counsel", "number": event.number, "held": held}, separators=(",", ":"))
+        self._writer.write(line.encode() + b"\n")
 
     def _fail(self, reason: str) -> SandboxLost:
         return self._end(GuestProtocolError(f"the sandbox was given up: {reason}"))

@@ -138,12 +138,20 @@ class CrontabEvent(Said):
     text: Annotated[str, Field(max_length=16 << 10)]
 
 
+class ScreenEvent(Said):
+    """Texts that are about to be written down."""
+
+    event: Literal["screen"]
+    number: _Count
+    texts: Annotated[list[_Text], Field(max_length=100_000)]
+
+
 class StateEvent(Said):
     event: Literal["state"]
     digest: _Digest | None
 
 
-EVENT: TypeAdapter[OutputEvent | TaskEndedEvent | CrontabEvent | StateEvent] = TypeAdapter(
-    Annotated[OutputEvent | TaskEndedEvent | CrontabEvent | StateEvent, Field(discriminator="event")]
+EVENT: TypeAdapter[OutputEvent | TaskEndedEvent | CrontabEvent | ScreenEvent | StateEvent] = TypeAdapter(
+    Annotated[OutputEvent | TaskEndedEvent | CrontabEvent | ScreenEvent | StateEvent, Field(discriminator="event")]
 )
 RESULT: TypeAdapter[Result | Unknown] = TypeAdapter(Result | Unknown)

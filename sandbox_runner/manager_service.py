@@ -13,6 +13,7 @@ from agent.sandbox import SandboxLimits, SandboxUnavailable
 from sandbox_runner import backend, choosing, guest
 from sandbox_runner.backend import Backend
 from sandbox_runner.egress.control import EgressDoor
+from sandbox_runner.egress.screening import Screen
 from sandbox_runner.manager import Manager
 from sandbox_runner.manager_server import listen
 from sandbox_runner.no_backend import NoBackend
@@ -54,6 +55,7 @@ async def serve(
     volumes: Path,
     settings: SandboxSettings,
     environment: dict[str, str],
+    screen: Screen | None,
     ring: Callable[[UUID], None],
     ready: Callable[[], None],
 ) -> None:
@@ -76,7 +78,7 @@ async def serve(
         seating, await choose_backend(home, host, settings), Path(guest.__file__).parent,
         limits(settings, environment), settings.idle_seconds, ring, SeatFiles(DirectoryBlobs(home / "blobs")), egress,
         max_awake_seconds=settings.max_awake_seconds,
-        retention=Retention(settings.keep_generations, settings.keep_days, settings.history_mb << 20),
+        retention=Retention(settings.keep_generations, settings.keep_days, settings.history_mb << 20), screen=screen,
     )  # fmt: skip
     server = await listen(manager, socket_path(home, host))
     keeping = [asyncio.create_task(manager.keep()), asyncio.create_task(egress.keep())]

@@ -25,6 +25,7 @@ from sandbox_runner.base_system import BaseSystem
 from sandbox_runner.checking import Checks
 from sandbox_runner.disk_usage import DiskUsage
 from sandbox_runner.disk_watch import DiskWatch
+from sandbox_runner.egress.screening import Screen
 from sandbox_runner.ends import TaskEnds
 from sandbox_runner.guest_connection import GuestConnection, task_of
 from sandbox_runner.guest_frames import Restored
@@ -63,6 +64,8 @@ class Waker(ABC):
     max_awake_seconds: float = 28_800
     """How long after the last turn a sandbox may ask to be kept awake."""
     retention: Retention = field(default_factory=Retention)
+    screen: Screen | None = None
+    """Knows the credentials that nothing of a sandbox may be written down with."""
     _seats: dict[UUID, Seat] = field(default_factory=dict)
     _locks: WeakValueDictionary[UUID, asyncio.Lock] = field(default_factory=WeakValueDictionary)
     """One lock a principal, as long as anybody holds or awaits it."""
@@ -142,7 +145,10 @@ class Waker(ABC):
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 guest = await GuestConnection.over(
-                    running.socket, on_task_ended=ended_inside, on_crontab=lambda text: self._crontab(seat, guest, text)
+                    running.socket,
+                    on_task_ended=ended_inside,
+                    on_crontab=lambda text: self._crontab(seat, guest, text),
+                    screen=self.screen,
                 )
                 seat.quiet = False
                 restored = await self._restore(seat, guest, sandbox_id)

@@ -23,21 +23,24 @@ class CannotLook(Exception):
     """A body in a coding that cannot be looked into."""
 
 
-def spellings(value: str) -> set[bytes]:
-    """What must not come back of a header's value: all of it, and the secret after a scheme such as ``Bearer``."""
+def secrets(value: str) -> set[str]:
+    """What is secret in a header's value: all of it, and what comes after a scheme such as ``Bearer``."""
     scheme, space, rest = value.partition(" ")
-    secrets = {value, rest.strip()} if space else {value}
+    found = {value, rest.strip()} if space else {value}
     if space and scheme.lower() == "basic":
         try:
             pair = base64.b64decode(rest.strip(), validate=True).decode("utf-8", "replace")
         except binascii.Error:
             pair = ""
-        secrets |= {pair, pair.partition(":")[2]}
+        found |= {pair, pair.partition(":")[2]}
+    return {secret for secret in found if len(secret.encode()) >= _SHORTEST}
+
+
+def spellings(value: str) -> set[bytes]:
+    """What must not come back of a header's value."""
     found: set[bytes] = set()
-    for secret in secrets:
+    for secret in secrets(value):
         raw = secret.encode("utf-8")
-        if len(raw) < _SHORTEST:
-            continue
         found |= {
             raw,
             quote(secret, safe="").encode(),

@@ -177,6 +177,9 @@ class Environment:
         body = {"version": manifest.VERSION, "base": self._base, **({"rebuilt": rebuilt} if rebuilt else {}), **found}
         if self._report is not None:
             body["rebuilt"] = {key: self._report.get(key, []) for key in ("done", "failed")}
+        screening = self._guest.publisher.screening
+        if screening is not None:
+            body["not_kept"] = sorted({*body.get("not_kept", []), *screening.clean_lists(body)})
         there = os.path.exists(os.path.join(self._guest.folder, manifest.NAME))
         if (body == self._written and there) or (self._written is None and not _has_packages(body)):
             return

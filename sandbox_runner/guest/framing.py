@@ -5,8 +5,11 @@ The host is trusted, the socket's speed is not: events are dropped while the hos
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import select
+import time
 
 from .loop import Loop
 
@@ -48,6 +51,9 @@ class Connection:
         self._incoming = bytearray()
         self._outgoing = bytearray()
         self._closed = False
+        self._awaited: int | None = None
+        self._counsel: dict[str, Any] | None = None
+        self._deferred: list[dict[str, Any]] = []
         for each in {fd, out}:
             os.set_inheritable(each, False)
             os.set_blocking(each, False)
@@ -60,6 +66,45 @@ class Connection:
         """Dropped when the host is behind by more than 4 MiB."""
         if len(self._outgoing) < _EVENTS_UP_TO:
             self._queue(encode(frame))
+
+    def consult(self, event: dict[str, Any], number: int, seconds: float) -> dict[str, Any] | None:
+        """Ask the host and wait for its ``counsel`` of that number; None: it gave none in time.
+
+        Nothing else goes on meanwhile: what the host asks is heard after.
+        """
+        self._awaited, self._counsel = number, None
+        self.send(event)
+        poll = select.poll()
+        deadline = time.monotonic() + seconds
+        while self._counsel is None and not self._closed and (left := deadline - time.monotonic()) > 0:
+            poll.register(self._fd, select.POLLIN)
+            if self._outgoing:
+                mask = select.POLLOUT | (select.POLLIN if self._out == self._fd else 0)
+                poll.register(self._out, mask)
+            for _, happened in poll.poll(left * 1000):
+                if happened & select.POLLOUT:
+                    self._writable()
+            if self._out != self._fd and not self._outgoing:
+                with contextlib.suppress(KeyError):
+                    poll.unregister(self._out)
+            self._readable()
+        self._awaited = None
+        if self._deferred:
+            self._loop.call_later(0, self._hear_deferred)
+        return self._counsel
+
+    def _hear_deferred(self) -> None:
+        while self._deferred and not self._closed:
+            self._on_frame(self._deferred.pop(0))
+
+    def _hear(self, frame: dict[str, Any]) -> None:
+        if frame.get("op") == "counsel":
+            if frame.get("number") == self._awaited:
+                self._counsel = frame
+        elif self._awaited is not None or self._deferred:
+            self._deferred.append(frame)
+        else:
+            self._on_frame(frame)
 
     def flush(self) -> None:
         """Block until everything is written (before the guest ends)."""
@@ -112,7 +157,7 @@ class Connection:
             except (ValueError, RecursionError):
                 frame = None
             if isinstance(frame, dict):
-                self._on_frame(frame)
+                self._hear(frame)
             else:
                 self._close()
 

@@ -10,6 +10,7 @@ from . import crontab, restoring
 from .framing import MAX_FRAME
 from .output import LiveOutput, decode
 from .requests import BadRequest, count, number, string
+from .screening import Screening
 from .tasks import STOP_GRACE_S, Task
 from .terminal import Call, Terminal
 
@@ -42,6 +43,8 @@ def _restore(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
         raise BadRequest("state must be a string")
     if isinstance(seal, dict):
         guest.publisher.seal_with(string(seal, "life", 200), string(seal, "key", 64), count(seal, "number"))
+    if frame.get("screens") is True:
+        guest.publisher.screening = Screening(guest.connection)
     guest.restored = True
     base = frame.get("base")
     notes = guest.environment.wake(base) if isinstance(base, dict) else []

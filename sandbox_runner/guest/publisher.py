@@ -6,6 +6,7 @@ import os
 from functools import partial
 
 from . import crontab, seal, state_file
+from .screening import Screening
 from .scrollback import without_secrets
 from .secret_filter import text_holds_secret, variable_holds_secret
 from .tasks import Task
@@ -32,6 +33,7 @@ class Publisher:
         self._looks: tuple[int, ...] = ()
         """How the file looked when it was written: what looks otherwise is somebody else's."""
         self._told: set[str] = set()
+        self.screening: Screening | None = None
         self._life, self._key, self._number = "", os.urandom(32).hex(), 0
         self.digest: str | None = None
 
@@ -61,6 +63,9 @@ class Publisher:
         }
         if document["crontab"] != timers:
             self._withhold("a line of the crontab", notes)
+        if self.screening is not None:
+            for what in self.screening.clean(document):
+                self._withhold(what, notes)
         body = self._within_bounds(document, notes)
         touched = self._last is not None and state_file.look(self._folder) != self._looks
         if touched:
