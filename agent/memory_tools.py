@@ -6,6 +6,7 @@ person named by its id what is to go.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -17,7 +18,17 @@ from sqlalchemy import Connection
 from agent import contradictions, texts
 from agent.embeddings.embedder import Embedder, EmbedderAway
 from agent.tool import Arguments, Ask, Refuse, Tool, ToolHost, ToolResult, Write
-from workspace_store import checkpoints, erasure, imported, inbox, memory, principal, sensitive
+from workspace_store import (
+    checkpoints,
+    erasure,
+    facts,
+    imported,
+    inbox,
+    memory,
+    memory_index,
+    principal,
+    sensitive,
+)
 from workspace_store.journal import Event
 from workspace_store.memory import Note
 from workspace_store.memory_search import Vector, has_vectors
@@ -27,6 +38,9 @@ HITS = 6
 HIT_CHARACTERS = 6000
 WORD_FOR_WORD_CHARACTERS = 24_000
 NOTE_CHARACTERS = 4000
+EXACT_CHARACTERS = 800
+VALUES_LOOKED_UP = 8
+TURN_NUMBER = re.compile(r"\(?(?:turn\s*)?#?(?P<seq>\d{1,7})\)?", re.IGNORECASE)
 
 
 class RememberArguments(Arguments):
@@ -38,7 +52,7 @@ class RememberArguments(Arguments):
 
 class RecallArguments(Arguments):
     query: str = Field("", description="Words to look for in notes, earlier turns and what was brought along.")
-    id: str = Field("", description="Instead: the id of a hit, to read it word for word, with what was said around it.")
+    id: str = Field("", description="Instead: the id of a hit, or the number of a turn, to read it word for word.")
 
 
 class ForgetArguments(Arguments):
@@ -100,11 +114,43 @@ async def _recall(host: ToolHost, embedder: Embedder | None, arguments: Mapping[
     if not query:
         return ToolResult(texts.NOTHING_TO_RECALL)
     meaning = await _meaning(host, embedder, query)
-    hits = await host.read(lambda connection: memory.search(connection, host.principal, query, HITS, meaning=meaning))
+    hits = await host.read(lambda connection: _found(connection, host.principal, query, meaning))
     if not hits:
         return ToolResult(texts.NOTHING_FOUND)
     return ToolResult("\n".join(texts.hit(hit.kind, _short(hit.ref), hit.body, _day(hit.at))
                                 for hit in memory.within(hits, HIT_CHARACTERS)))  # fmt: skip
+
+
+def _found(connection: Connection, owner: UUID, query: str, meaning: Vector | None) -> list[memory.Hit]:
+    """Turns that hold exactly what was asked for, then what a search finds."""
+    exact = [hit for value in _values(query) for hit in _exact(connection, owner, value)]
+    found = memory.search(connection, owner, query, HITS, meaning=meaning)
+    return list({hit.ref: hit for hit in (*exact, *found)}.values())[:HITS]
+
+
+def _values(query: str) -> list[str]:
+    """The whole query, and words of it that may be identifiers."""
+    words = [word.strip("`'\"?!,;") for word in query.split()]
+    named = [word for word in words if any(not character.isalpha() for character in word)]
+    return list(dict.fromkeys([query, *named]))[:VALUES_LOOKED_UP]
+
+
+def _exact(connection: Connection, owner: UUID, value: str) -> list[memory.Hit]:
+    hits = []
+    for fact in facts.find(connection, owner, value, 2):
+        turn = checkpoints.turn_at(connection, [fact.principal], fact.seq)
+        if turn is not None:
+            words = memory_index.turn_words(checkpoints.messages_of(connection, [fact.principal], turn))
+            shown = sensitive.redacted(around(words, fact.value))
+            hits.append(memory.Hit("turn", str(turn), shown, checkpoints.at_of(connection, fact.principal, fact.seq)))
+    return hits
+
+
+def around(words: str, value: str) -> str:
+    """What stands around a value in a long text."""
+    place = max(words.lower().find(value.lower()), 0)
+    start = max(place - EXACT_CHARACTERS // 2, 0)
+    return words[start : start + EXACT_CHARACTERS].strip()
 
 
 async def _meaning(host: ToolHost, embedder: Embedder | None, query: str) -> Vector | None:
@@ -121,6 +167,9 @@ async def _meaning(host: ToolHost, embedder: Embedder | None, query: str) -> Vec
 def word_for_word(connection: Connection, owner: UUID, name: str) -> str:
     """A note, a turn or imported words as they were said; empty where nothing is called so."""
     scope = principal.scope(connection, owner)
+    number = TURN_NUMBER.fullmatch(name)
+    turn = checkpoints.turn_at(connection, scope, int(number["seq"])) if number else None
+    name = turn.hex if turn is not None else name
     for target in erasure.named(connection, owner, name)[:1]:
         if target.kind == "note":
             (note,) = memory.find(connection, owner, target.id.hex)

@@ -190,6 +190,21 @@ def messages_of(connection: Connection, scope: Sequence[UUID], turn: UUID) -> li
     return read_messages(kept) if kept is not None else []
 
 
+def turn_at(connection: Connection, scope: Sequence[UUID], seq: int) -> UUID | None:
+    """The turn whose record has this number, of the first of ``scope`` that has one."""
+    query = select(turn_record.c.principal, turn_record.c.turn).where(
+        turn_record.c.principal.in_(scope), turn_record.c.seq == seq
+    )
+    found: dict[UUID, UUID] = {row.principal: row.turn for row in connection.execute(query)}
+    return next((found[owner] for owner in scope if owner in found), None)
+
+
+def at_of(connection: Connection, owner: UUID, seq: int) -> int:
+    """When the turn with this record was committed (microseconds); 0: there is none."""
+    mine = (turn_record.c.principal == owner, turn_record.c.seq == seq)
+    return int(connection.execute(select(turn_record.c.at).where(*mine)).scalar() or 0)
+
+
 def read_messages(kept: str) -> list[dict[str, Any]]:
     """The messages of a turn as its record keeps them."""
     found: list[dict[str, Any]] = json.loads(kept)

@@ -14,7 +14,7 @@ from agent import texts
 from agent.memory_tools import MEMORY_TOOLS, recall
 from agent.tool import Ask, Here, Refuse, Tool, ToolResult
 from tests.workspace_store.people import person, receive
-from workspace_store import checkpoints, inbox, journal, memory, memory_index
+from workspace_store import checkpoints, facts, inbox, journal, memory, memory_index
 from workspace_store.database import Database, to_json
 from workspace_store.journal import Event
 from workspace_store.memory_search import packed
@@ -137,11 +137,17 @@ async def test_a_turn_is_read_word_for_word_by_its_id(host: Host) -> None:
     turn = uuid4()
     said = [{"role": "user", "text": "where is the heron?"}, {"role": "assistant", "text": "by the mill " * 300}]
 
-    def live(connection: Connection) -> None:
+    def live(connection: Connection) -> list[int]:
         seq = journal.append(connection, host.principal, [Event("checkpoint.committed", {})], under=None, turn=turn)
         checkpoints.record_turn(connection, host.principal, seq, turn, said, 10)
+        facts.write(connection, host.principal, seq, [("identifier", "R-2044")])
+        return [seq]
 
-    await host.database.write(live)
+    (seq,) = await host.database.write(live)
+    assert "where is the heron?" in (await host.use("recall", id=f"turn {seq}")).text
+    exact = (await host.use("recall", query="what of R-2044?")).text
+    assert exact.startswith("- "), "a fact of a folded turn is looked up as it is written"
+    assert turn.hex[:8] in exact
     before = (await host.use("recall", query="heron")).text
     assert turn.hex[:8] in before, "what was just said is found before it is in the index"
     await host.database.write(memory_index.index_turns)
