@@ -6,6 +6,7 @@ A class that inherits gives the fixture ``backend``.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,9 @@ from agent.sandbox import SandboxUnavailable
 from sandbox_runner.backend import Backend
 from sandbox_runner.disk_usage import descendants
 from sandbox_runner.testing import LIMITS, own_uid, shell
+from tests.sandbox_runner.egress.inside import inside
+from tests.sandbox_runner.egress.servers import plain, server
+from tests.sandbox_runner.egress.yard import yard
 
 SECRET = "a-secret-of-the-host"
 
@@ -128,3 +132,29 @@ class SandboxContract:
                     pass
         async with shell(backend, tmp_path, sandbox_id="same") as inside:
             assert await inside.run("echo again") == "again"
+
+    async def test_what_leaves_it_goes_through_the_proxy_alone(
+        self, backend: Backend, tmp_path: Path, sqlite_url: str
+    ) -> None:
+        asked = "python3 -c 'import urllib.request as u; print(u.urlopen(\"http://{}/\", timeout=20).read().decode())'"
+        (tmp_path / "yard").mkdir()
+        async with (
+            server(plain(b"from outside")) as outside,
+            yard(
+                tmp_path / "yard", sqlite_url, allow=[f"go.example:{outside.port}"], allow_private=["go.example"]
+            ) as made,
+            inside(made, backend, tmp_path / "volume") as its,
+        ):
+            made.names["go.example"] = [["127.0.0.1"]]
+            go = asked.format(f"go.example:{outside.port}")
+            assert await its.output(go) == "from outside"
+            refused = await its.output(f"curl -sS -m 20 http://other.example:{outside.port}/")
+            assert json.loads(refused)["error"] == "host_not_allowed"
+            around = "env -u http_proxy -u HTTP_PROXY -u ALL_PROXY -u all_proxy"
+            assert "URLError" in await its.output(f"{around} {go}")
+            assert "URLError" in await its.output(f"{around} {asked.format(outside.authority)}")
+            assert len(outside.seen) == 1
+            await made.ledger.flush()
+            assert {(effect.host, effect.status) for effect in await made.effects()} == {
+                ("go.example", "settled"), ("other.example", "refused"),
+            }  # fmt: skip

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.sandbox import CommandResult, SandboxLimits
-from sandbox_runner.backend import Launch, RunningSandbox
-from sandbox_runner.bubblewrap import BubblewrapBackend
+from sandbox_runner.backend import Backend, Launch, RunningSandbox
 from sandbox_runner.guest_connection import GUEST_FOLDER, GuestConnection
 from sandbox_runner.testing import own_uid, volume
 from tests.sandbox_runner.egress.yard import Yard
@@ -34,7 +33,7 @@ class Inside:
 
 @contextlib.asynccontextmanager
 async def inside(
-    made: Yard, backend: BubblewrapBackend, folder: Path, number: int = 1, *, state: bytes | None = None
+    made: Yard, backend: Backend, folder: Path, number: int = 1, *, state: bytes | None = None
 ) -> AsyncIterator[Inside]:
     """A sandbox of the yard's owner, woken from a process state."""
     uid = own_uid(number)
