@@ -6,7 +6,7 @@ import pytest
 
 from tests.turns.stage import Scripted, Stage, answer, shell
 
-FIND = "find / -xdev -type s 2>/dev/null | grep -v '^/proc/'; cat /proc/net/unix | tail -n +2 | wc -l; ls /run/nightporter 2>&1"
+FIND = "find / -xdev -type s 2>/dev/null | grep -v '^/proc/'; cat /proc/net/unix; ls /run/nightporter 2>&1"
 STEAL = """python3 - <<'END'
 import ctypes, os
 libc = ctypes.CDLL(None, use_errno=True)

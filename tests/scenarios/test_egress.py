@@ -95,6 +95,38 @@ def test_any_other_host_is_refused_until_the_person_allows_it(make_house: MakeHo
     assert "host_not_allowed" in "\n".join(said(house, command))
 
 
+def test_an_undo_takes_files_back_and_lists_what_went_out_since(make_house: MakeHouse, outside: Outside) -> None:
+    address = f"127.0.0.1:{outside.port}"
+    house = make_house(egress__allow=address, egress__allow_private="127.0.0.1")
+    house.say(f"$ curl -sS -d early=1 http://{address}/before; echo one > file")
+    house.say(f"$ curl -sS -d order=1 http://{address}/orders; echo two > file")
+    undone = "\n".join(said(house, "/undo"))
+    assert "This went out since then, and stays done" in undone
+    assert undone.count("POST 127.0.0.1") == 1, "what went out before is no part of it"
+    assert "(settled)" in undone
+    assert "one" in house.say("$ cat file")
+    assert [path for _, path, _ in outside.seen] == ["/before", "/orders"], "the world is as it was"
+    assert len(ledger(house)) == 2
+
+
+def test_an_answer_that_was_used_does_not_come_back_with_an_undo(make_house: MakeHouse, outside: Outside) -> None:
+    house = make_house(egress__allow_private="localhost")
+    command = f"$ curl -sS --noproxy '' http://localhost:{outside.port}/; echo two > file"
+    house.say("$ echo one > file")
+    said(house, command)
+    (waiting,) = said(house, "/actions")
+    code = waiting.split("`")[1]
+    said(house, f"/approve {code}")
+    assert "from outside" in house.say(command)
+    said(house, f"/egress revoke localhost:{outside.port}")
+    undone = "\n".join(said(house, "/undo @1"))
+    assert "GET localhost" in undone
+    assert "one" in house.say("$ cat file")
+    assert "Already approved and used" in said(house, f"/approve {code}")[0]
+    assert "host_not_allowed" in "\n".join(said(house, command))
+    assert len(outside.seen) == 1
+
+
 def test_a_proxy_that_died_is_followed_by_another_for_sandboxes_that_are_awake(
     make_house: MakeHouse, outside: Outside
 ) -> None:
