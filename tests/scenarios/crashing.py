@@ -148,7 +148,7 @@ class Theatre:
         results = [text for role, text in asked.said[said[-1] :] if role == "result"]
         if not results:
             return Say(calls=[
-                ("recall", {"query": "anything"}),
+                ("recall", {"query": "nothing-that-was-ever-said"}),
                 ("shell", {"command": f"echo line-{act}- >> lines"}),
                 ("shell", {"command": f"curl -sS --max-time 20 -d x http://127.0.0.1:{self.outside.port}/effect-{act}-"}),
             ])  # fmt: skip
@@ -178,13 +178,14 @@ class Theatre:
         return act
 
     def _kill_while_stopped(self, role: str, victim: str) -> None:
-        stopped = self.house.pid(role)
+        stopped = wait_until(lambda: _pid(self.house, role), f"a {role}")
         wait_until(lambda: _state(stopped) == "T", f"the {role} has stopped")
         if victim == EVERYTHING:
             self.house.kill_everything()
             self.house.start()
             return
-        os.kill(self.house.pid(victim), signal.SIGKILL)
+        # The last act may have been its death, too: up waits longer each time.
+        os.kill(wait_until(lambda: _pid(self.house, victim), f"a {victim}", ANSWER_SECONDS), signal.SIGKILL)
 
     def _wake_up(self) -> None:
         for pid in self.house.tree() if self.house.process else []:
@@ -275,7 +276,7 @@ class Act:
             ("line", self.theatre.lines().count(f"line-{self.name}-")),
             ("effect", self.theatre.outside.done.count(f"/effect-{self.name}-")),
         ):
-            assert times == 1 or (times == 0 and uncertain), (what, times, told)
+            assert times == 1 or (times == 0 and uncertain), (what, times, told, self.theatre.lines()[-300:])
         lost = stop.point is Point.MODEL_ANSWERED and victim in ("runner", EVERYTHING)
         assert len(self.asked) <= 2 + lost, [asked.said[-1] for asked in self.asked]
         again = [text for text, times in Counter(self.chunks).items() if times > 1]
