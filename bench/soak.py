@@ -187,10 +187,9 @@ class Killer:
             os.kill(self.house.pid(victim), signal.SIGKILL)
 
 
-def open_files(house: House) -> int:
-    assert house.process is not None
+def open_files(processes: list[int]) -> int:
     count = 0
-    for pid in [house.process.pid, *house.tree()]:
+    for pid in processes:
         with contextlib.suppress(OSError):
             count += len(os.listdir(f"/proc/{pid}/fd"))
     return count
@@ -238,14 +237,16 @@ def _services(house: House) -> list[int]:
 
 def _role(pid: int) -> bool:
     line = Path(f"/proc/{pid}/cmdline").read_bytes()
-    return b"valkey-server" in line or (line.startswith(b"nightporter: ") and not line.startswith(b"nightporter: guest"))
+    return b"valkey-server" in line or (
+        line.startswith(b"nightporter: ") and not line.startswith(b"nightporter: guest")
+    )
 
 
 def _size(house: House) -> tuple[float, int]:
     """PSS in MB and open files, of a house that has all its processes."""
     for _ in range(100):
         with contextlib.suppress(OSError, TypeError, AssertionError):
-            return proportional_mb(house), open_files(house)
+            return proportional_mb(_services(house)), open_files(_services(house))
         time.sleep(0.1)
     return 0.0, 0
 

@@ -175,18 +175,20 @@ class Sandboxes:
         self, op: str, principal: UUID | None = None, *, again: bool = True, on_output: OutputListener | None = None,
         **arguments: Any,
     ) -> Any:  # fmt: skip
-        """Ask the manager. ``again``: ask once more on a new connection if this one is lost, else SandboxLost."""
+        """Ask the manager. ``again``: ask on a new connection if this one is lost, else SandboxLost."""
         if principal is not None:
             arguments["principal"] = principal.hex
-        try:
-            return await (await self._connected()).ask(op, on_output, arguments)
-        except _ConnectionLost as error:
-            if not again:
-                raise SandboxLost("the sandbox manager ended while this ran, and the sandbox with it") from error
-        try:
-            return await (await self._connected()).ask(op, on_output, arguments)
-        except _ConnectionLost as error:
-            raise ManagerAway("the sandbox manager ended twice while it was asked; try again") from error
+        deadline = asyncio.get_running_loop().time() + RECONNECT_SECONDS
+        while True:
+            try:
+                return await (await self._connected()).ask(op, on_output, arguments)
+            except _ConnectionLost as error:
+                if not again:
+                    raise SandboxLost("the sandbox manager ended while this ran, and the sandbox with it") from error
+                if asyncio.get_running_loop().time() > deadline:
+                    raise ManagerAway("the sandbox manager ends whenever it is asked; try again") from error
+            # Whoever is being killed still takes connections, for a moment, and answers none.
+            await asyncio.sleep(RECONNECT_PAUSE)
 
     async def _connected(self) -> _Connection:
         async with self._connecting:
