@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 
-from bench import command, memory, recall, reply, resolution, sandbox, snapshot, start, telegram
+from bench import command, memory, prefix, recall, reply, resolution, sandbox, snapshot, start, telegram
 from bench.table import Row, show
 
 BUDGETS: Mapping[str, Callable[[], list[Row] | Row]] = {
@@ -18,6 +18,7 @@ BUDGETS: Mapping[str, Callable[[], list[Row] | Row]] = {
     "snapshot": snapshot.measure,
     "resolution": resolution.measure,
     "recall": recall.measure,
+    "prefix": prefix.measure,
 }
 
 
