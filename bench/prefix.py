@@ -1,4 +1,4 @@
-"""How much of each request to a model is new: all before it is, to the byte, what was sent before, so that a cache holds.
+"""How much of each request to a model is new: all before it was sent, to the byte, just before, so that a cache holds.
 
 Forty turns with commands and notes, at both providers' interfaces, at a window of 16,000 tokens; foldings included.
 """
