@@ -221,9 +221,9 @@ class House:
 
     def sleep_sandboxes(self) -> None:
         """Wait until every sandbox is asleep (the house must have been given a short ``sandbox__idle_seconds``)."""
-        wait_until(
-            lambda: not any("nightporter: guest" in _command_line(pid) for pid in self.tree()), "sandboxes sleep"
-        )
+        # Not only is its guest gone: its files are a generation, and its volume given back.
+        with self.client() as client:
+            wait_until(lambda: "nightporter_sandboxes_awake 0.0" in client.get("/metrics").text, "sandboxes sleep")
 
 
 def _children(pid: int) -> list[int]:
