@@ -80,10 +80,13 @@ async def serve(
         max_awake_seconds=settings.max_awake_seconds,
         retention=Retention(settings.keep_generations, settings.keep_days, settings.history_mb << 20), screen=screen,
     )  # fmt: skip
+    # So that no wake has to wait for it.
+    describing = asyncio.create_task(asyncio.to_thread(manager.base.describe))
     server = await listen(manager, socket_path(home, host))
     keeping = [asyncio.create_task(manager.keep()), asyncio.create_task(egress.keep())]
     ready()
     await liveness.until(stopping, keeping)
+    await describing
     server.close()
     keeping[0].cancel()
     await manager.close(SLEEP_SECONDS)

@@ -137,9 +137,7 @@ async def test_what_is_none_is_kept_and_no_digest_of_one_is_inside(its_screen: S
     for known in (PLAIN, PASSWORD, BASIC):
         first, rest = known[:5], known[5:]
         assert await its.output(f"grep -rlF \"{first}\"'{rest}' {where} 2>/dev/null") == ""
-        assert (
-            await its.output(f"cat /proc/[0-9]*/environ 2>/dev/null | grep -acF \"{first}\"'{rest}'") == "0"
-        )
+        assert await its.output(f"cat /proc/[0-9]*/environ 2>/dev/null | grep -acF \"{first}\"'{rest}'") == "0"
 
 
 async def test_nobody_answers(its_screen: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from agent.sandbox import CommandResult, WakeReport
+from nightporter.cli import texts
 from sandbox_runner import environment_file
 from tests.sandbox_runner.packages.archive import Deb, build, wheel
 from tests.turns.stage import Stage
@@ -186,6 +187,68 @@ async def test_secrets_in_where_a_package_came_from(stage: Stage) -> None:
     written = await its.until("mine==1.0")
     assert "hunter2secret" not in its.path.read_text()
     assert written["not_kept"] == ["where mine came from"]
+
+
+@pytest.mark.slow
+async def test_tools_of_uv_and_cargo(stage: Stage) -> None:
+    """Installed by the programs themselves where they are inside, from what is made here; never from a network."""
+    its = await Workspace.of(stage)
+    found = []
+    if "/" in await its.output("command -v cargo"):
+        its.put("crate/Cargo.toml", b'[package]\nname = "portercrate"\nversion = "0.3.0"\nedition = "2021"\n')
+        its.put("crate/main.rs", b'fn main() { println!("from cargo"); }\n')
+        said = await its.run("cd crate && mkdir src && mv main.rs src/ && cargo install --offline --path . 2>&1; cd ..")
+        assert await its.output("portercrate") == "from cargo", said.output
+        found.append("portercrate 0.3.0")
+    if "/" in await its.output("command -v uv"):
+        its.put("wheels/porteruv-4.5-py3-none-any.whl", wheel("porteruv", "4.5", "from uv", script=True))
+        said = await its.run("uv tool install --offline --no-index --find-links wheels porteruv 2>&1")
+        assert await its.output("porteruv") == "from uv", said.output
+        found.append("porteruv 4.5")
+    if not found:
+        pytest.skip("neither cargo nor uv is in the system of this machine's sandboxes")
+    await its.sleep()
+    written = its.written()
+    assert [*written["cargo"], *written["uv"]] == found
+    await its.wake()
+    for line in found:
+        assert (await its.output(line.split(" ")[0])).startswith("from ")
+
+
+async def test_what_uv_and_cargo_leave_is_read_and_its_programs_are_found(stage: Stage) -> None:
+    its = await Workspace.of(stage)
+    crates = {"installs": {"portercrate 0.3.0 (path+file:///workspace/crate)": {"bins": ["portercrate"]}}}
+    its.put("crates2.json", json.dumps(crates).encode())
+    tool = "~/.local/share/uv/tools/porteruv"
+    info = f"{tool}/lib/python3.11/site-packages/porteruv-4.5.dist-info"
+    await its.run(
+        "mkdir -p ~/.cargo/bin && mv crates2.json ~/.cargo/.crates2.json && "
+        "printf '#!/bin/sh\\necho from cargo\\n' > ~/.cargo/bin/portercrate && chmod +x ~/.cargo/bin/portercrate && "
+        f"mkdir -p {info} && echo 'version_info = 3.11.7' > {tool}/pyvenv.cfg && "
+        f"printf 'Name: porteruv\\nVersion: 4.5\\n' > {info}/METADATA"
+    )
+    written = await its.until("portercrate", "porteruv")
+    assert (written["cargo"], written["uv"]) == (["portercrate 0.3.0"], ["porteruv 4.5"])
+    await its.sleep()
+    await its.wake()
+    assert await its.output("portercrate") == "from cargo"
+
+
+async def test_it_is_shown_to_people(stage: Stage) -> None:
+    its = await Workspace.of(stage)
+    info = "~/.local/lib/python3.11/site-packages/mine-1.0.dist-info"
+    await its.run(f"mkdir -p {info} && printf 'Name: mine\\nVersion: 1.0\\n' > {info}/METADATA")
+    await its.until("mine==1.0")
+    with its.manager.seating.volumes.open(stage.owner) as volume:
+        found = environment_file.read(volume)
+    assert found is not None
+    told = texts.environment(found)
+    assert "mine==1.0" in told
+    assert found.base.digest in told
+    assert found.base.system in told
+    its.path.write_text('{"version": 1, "npm": "all"}')
+    with its.manager.seating.volumes.open(stage.owner) as volume, pytest.raises(environment_file.Unreadable):
+        environment_file.read(volume)
 
 
 BREAK = """

@@ -204,3 +204,31 @@ async def test_a_record_that_names_files_elsewhere(tmp_path: Path, sqlite_url: s
         record.write_text(json.dumps(body))
         assert "removed porterlisp 1.0" in await its.output("porter-apt remove porterlisp")
         assert await its.output("cat mine") == "kept"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("ldd") is None, reason="ldd is not installed here")
+async def test_what_no_longer_finds_its_libraries_is_fetched_again(
+    tmp_path: Path, sqlite_url: str, backend: BubblewrapBackend
+) -> None:
+    """As after another release of the system: a program that is linked to a library which is not there any more."""
+    async with (
+        archive(tmp_path, sqlite_url, [LISP, DATA]) as (made, outside),
+        inside(made, backend, tmp_path / "volume") as its,
+    ):
+        await name_sources(its, outside)
+        said = await its.run("porter-apt install porterlisp porterbell-data")
+        assert said.exit_code == 0, said.output
+        apt = [{"package": name, "version": "1", "asked": True} for name in ("porterlisp", "porterbell-data")]
+        body = {"version": 1, "base": {"digest": "sha256:" + "0" * 64}, "apt": apt}
+        await its.run(f"mkdir -p ~/.nightporter; echo '{json.dumps(body)}' > ~/.nightporter/environment.json")
+        assert await its.output("porter-environment check") == "all that is installed runs"
+        await its.run("sed s/libc.so.6/libx.so.6/ /usr/bin/true > ~/.local/apt/usr/bin/porterlisp")
+        assert "broken: Debian packages: porterlisp" in await its.output("porter-environment check")
+        said = await its.run("porter-environment rebuild")
+        assert said.exit_code == 0, said.output
+        assert await its.output("echo hello > f; porterlisp f; porter-environment check") == (
+            "lisp reads hello\nall that is installed runs"
+        )
+        report = json.loads((tmp_path / "volume/home/.nightporter/environment_report.json").read_text())
+        assert report["done"] == ["Debian packages: porterlisp (their libraries are not there)"]
