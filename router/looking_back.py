@@ -1,4 +1,7 @@
-"""Looks back at sessions that have ended, in the runner, when nobody waits for it."""
+"""What memory does after the replies, in the runner: turns become searchable, ended sessions are looked back at.
+
+In small steps, with room between them for whoever waits for an answer.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,14 @@ from sqlalchemy import Connection
 from agent import looking_back
 from agent.engine import Engine
 from agent.looking_back import STANDING_NOTES
-from workspace_store import memory, memory_sessions, spending
-from workspace_store.database import Database, DatabaseUnavailable
+from workspace_store import memory, memory_index, memory_sessions, spending
+from workspace_store.database import Database, DatabaseUnavailable, now_us
 from workspace_store.memory_sessions import Session
 
 log = structlog.get_logger()
 
-LOOK_SECONDS = 5.0
+LOOK_SECONDS = 1.0
+BREATH_SECONDS = 0.02
 AGAIN_SECONDS = 600.0
 
 
@@ -35,13 +39,27 @@ class LookingBack:
         """Go on until cancelled."""
         while True:
             try:
-                while await self.look_back():
-                    pass
+                did = await self.make_findable() or await self.look_back()
+                seconds = BREATH_SECONDS if did else LOOK_SECONDS
             except DatabaseUnavailable as error:
+                seconds = LOOK_SECONDS
                 log.warning("could not look back", reason=str(error))
             except Exception:
+                seconds = LOOK_SECONDS
                 log.exception("could not look back")
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(seconds)
+
+    async def make_findable(self) -> bool:
+        """The next few turns; False: all are. Their sessions are looked back at when they have ended."""
+        if not await self.database.read(memory_index.any_turn_due):
+            return False
+
+        def index(connection: Connection) -> None:
+            for owner in set(memory_index.index_turns(connection)):
+                memory_sessions.spoken(connection, owner, now_us())
+
+        await self.database.write(index)
+        return True
 
     async def look_back(self) -> bool:
         """At the next session that is due; False: none is."""

@@ -10,7 +10,6 @@ from pathlib import Path
 from uuid import UUID
 
 import redis
-from sqlalchemy import Connection
 
 from agent import memory_tools
 from agent.embeddings.embedder import Embedder
@@ -31,9 +30,9 @@ from sandbox_runner.assignments import Arrivals, Assignment
 from sandbox_runner.sandboxes import Sandboxes, socket_path
 from sandbox_runner.turn import TurnRunner
 from sandbox_runner.verifying import Verifier
-from workspace_store import liveness, memory_index, memory_sessions, principal
+from workspace_store import liveness, principal
 from workspace_store.blobs import DirectoryBlobs
-from workspace_store.database import Database, now_us
+from workspace_store.database import Database
 from workspace_store.inbox import Row
 from workspace_store.liveness import Life
 from workspace_store.schedule_limits import ScheduleLimits
@@ -41,15 +40,6 @@ from workspace_store.schedule_limits import ScheduleLimits
 ROLE = "runner"
 DRAIN_SECONDS = 2.0
 MERGES = Chore(merging.due, joining.complete_due)
-
-
-def _make_findable(connection: Connection) -> None:
-    """The next turns become searchable, and their sessions are looked back at when they have ended."""
-    for owner in set(memory_index.index_turns(connection)):
-        memory_sessions.spoken(connection, owner, now_us())
-
-
-FINDABLE = Chore(memory_index.any_turn_due, _make_findable)
 
 
 def read_message(row: Row) -> Assignment:
@@ -120,7 +110,7 @@ async def serve(
 
     worker = TurnWorker([queue_name(host), queue_name()], connect, runner.serve, stop, concurrency)
     runner.again = worker.serve_here
-    chores = (MERGES, FINDABLE, Firing(schedules).chore)
+    chores = (MERGES, Firing(schedules).chore)
     sweeper = Sweeper(life.id, database, lives, worker.serve_here, runner.held, chores=chores)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, worker.close)

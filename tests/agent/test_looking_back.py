@@ -194,3 +194,19 @@ def test_a_failed_task_teaches_the_next_one_like_it(database: Database, owner: U
     assert len(database.read_now(lambda c: memory.notes(c, owner, ever=True))) == 2
     stranger = person(database)
     assert database.read_now(lambda c: procedures.runbook_for(c, stranger, "deploy the web server")) is None
+
+
+async def test_what_was_said_becomes_searchable_by_itself(database: Database, owner: UUID) -> None:
+    for number in range(12):
+        identifier = uuid4()
+
+        def record(connection: Connection, number: int = number, identifier: UUID = identifier) -> None:
+            seq = journal.append(connection, owner, [Event("checkpoint.committed", {})], under=None, turn=identifier)
+            checkpoints.record_turn(connection, owner, seq, identifier, turn(("user", f"heron {number}")), 10)
+
+        database.write_now(record)
+    looker = LookingBack(database, Thinker(), False, None)
+    while await looker.make_findable():
+        pass
+    assert database.read_now(lambda c: memory_index.counts(c, owner))["turn"] == 12
+    assert not database.read_now(memory_index.any_turn_due)
