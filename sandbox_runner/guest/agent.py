@@ -191,6 +191,7 @@ class Guest:
         notes = terminal.notes + self._notes
         if ended.dump is not None:
             state = ended.dump.state(self.base)
+            terminal.remember(ended.dump.history)
             if terminal.shell is not None:
                 pid = terminal.shell.pid
                 state["limits"] = limits.differences(pid)

@@ -371,7 +371,7 @@ class Shell:
         dump = None
         if start >= 0:
             before = bytes(self._report[traps + len(traps_mark) : start]) if traps >= 0 else b""
-            dump = Dump(bytes(self._report[start + len(start_mark) : end]), before)
+            dump = Dump(bytes(self._report[start + len(start_mark) : end]), token, before)
         del self._report[: end + len(end_mark)]
         return (dump,)
 

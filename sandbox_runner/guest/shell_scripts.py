@@ -7,6 +7,7 @@ command can see but ``__np_*`` names, and start no process. Everything in it tha
 from __future__ import annotations
 
 RECORD = "\036"
+HISTORY_ENTRIES = 100
 
 
 def quote(text: str) -> str:
@@ -108,6 +109,7 @@ done
 {section}options; \builtin set +o
 {section}shopt; \builtin shopt -p || \builtin true
 {section}dirs; \builtin dirs -p -l
+{section}history; HISTTIMEFORMAT=$__np_token \builtin history {HISTORY_ENTRIES}
 {section}aliases; \builtin declare -p BASH_ALIASES
 {section}positional; case $# in (0) ;; (*) \builtin printf '%q ' "$@";; esac
 for __np_name in "${{__np_names[@]}}"; do {section}"f:$__np_name"; \builtin declare -f "${{__np_name##* }}"; done

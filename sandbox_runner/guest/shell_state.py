@@ -82,8 +82,9 @@ def _is_own(name: str) -> bool:
 class Dump:
     """What a shell wrote after a command."""
 
-    def __init__(self, data: bytes, traps: bytes = b"") -> None:
-        """``traps``: what ``trap -p`` prints."""
+    def __init__(self, data: bytes, token: str, traps: bytes = b"") -> None:
+        """``token``: of the call it was made for. ``traps``: what ``trap -p`` prints."""
+        self._token = token
         fields = data.decode("utf-8", "surrogateescape").split("\0")
         self._traps = traps.decode("utf-8", "surrogateescape")
         self.sections = dict(zip(fields[::2], fields[1::2]))  # noqa: B905 - strict= is 3.10
@@ -92,6 +93,12 @@ class Dump:
     def status(self) -> int:
         text = self.sections.get("status", "")
         return int(text) if _INTEGER.match(text) else -1
+
+    @property
+    def history(self) -> list[str]:
+        """Its last commands; the token stands before each."""
+        entries = re.split(rf"^ *[0-9]+[* ] {re.escape(self._token)}", self.sections.get("history", ""), flags=re.M)
+        return [entry.rstrip("\n") for entry in entries[1:]]
 
     @property
     def outputs(self) -> list[str]:

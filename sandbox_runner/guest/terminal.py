@@ -12,6 +12,7 @@ from .output import CappedOutput, LiveOutput, decode
 from .requests import without_own_lines
 from .scrollback import TAKEN_BYTES, Scrollback
 from .shell import Shell
+from .shell_scripts import HISTORY_ENTRIES
 from .shell_state import Dump, without_hooks
 
 TYPE_CHECKING = False
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from .shell_state import State
 
 _BROKEN_START_NOTE = "its shell ended while it started; its prompts, traps, set options and limits were dropped"
-HISTORY_ENTRIES = 100
 HISTORY_ENTRY_CHARS = 4000
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 
@@ -124,6 +124,11 @@ class Terminal:
         if self.shell is not None:
             shown = without_own_lines(shown, call.token, self.shell.command_path)
         self.scrollback.add(call.command, shown.encode("utf-8", "replace"))
+
+    def remember(self, history: list[str]) -> None:
+        """The history as the shell itself has it: commands may change that too."""
+        self.history.clear()
+        self.history.extend(entry for entry in history if len(entry) <= HISTORY_ENTRY_CHARS)
 
     def open_program(self) -> str:
         """The interactive program that has the terminal; empty: none has."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import tempfile
 from pathlib import Path
 
@@ -17,6 +18,7 @@ LOOK = "; ".join(
     for words in [
         'echo "status $?" "params $#" "${@@Q}"', "pwd", "umask", "set +o", "shopt -p", "trap -p", "alias -p",
         "declare -f", "declare -F", "declare -p", "ulimit -Sa", "ulimit -Ha", "dirs -l -p",
+        "history",
     ]
 )  # fmt: skip
 # What bash makes anew in each process, or says in another form once it was told in two ways.
@@ -27,6 +29,7 @@ OF_THE_PROCESS = (
     "SECONDS", "SHLVL", "SRANDOM", "TMPDIR", "_",
 )  # fmt: skip
 
+HISTORY_NUMBER = re.compile(r"^ +[0-9]+  ")
 names = st.sampled_from(["a", "b", "_c", "Long_name", "É".encode().hex() + "_", "PATHS", "IFS2"])
 # Every byte but NUL: as text that bash is given in $'…'.
 values = st.one_of(
@@ -101,6 +104,40 @@ WHOLE = [
     "set -a; allexported=1; set +a",
     "hash -r",
     "FIGNORE=.o; GLOBIGNORE='*.o'",
+    "set -e",
+    "set +e",
+    "set -u",
+    "set -f",
+    "mkdir -p gone/deeper && cd gone/deeper && rm -r ../../gone && cd ../..",
+    "mkdir -p gone && cd gone && rmdir ../gone && cd /",
+    "cd - >/dev/null 2>&1",
+    "dirs -c",
+    "pushd -n /usr >/dev/null",
+    "history -c",
+    "history -c; history -s 'one by hand'",
+    "HISTCONTROL=ignoreboth HISTIGNORE='*'",
+    "mapfile -t read_lines < <(printf 'a b\\n\\n\\tc')",
+    "read -r -a words <<< 'x y  z'",
+    "declare -a sparse; sparse[1000000]=far; sparse[3]=near; unset 'sparse[3]'",
+    "declare -A named; named[$'k\\nl']=v named['']=x 2>/dev/null",
+    "export -nf f 2>/dev/null",
+    "readonly -f g-h 2>/dev/null",
+    "unset -n ref",
+    "declare -n chained=ref ref=a",
+    "n=4; ((n++)); let n*=2",
+    "printf -v formatted '%s\\n' a b",
+    "set -- \"$@\" more; shift",
+    "OPTIND=1; getopts ab: opt -a -b x",
+    "ulimit -S -s 4096",
+    "ulimit -S -f 100000",
+    "ulimit -H -n 400; ulimit -S -n 250",
+    "LC_ALL=C.UTF-8",
+    "Umlaut='äé漢😀'; export Umlaut; declare -u upper='straße ä'",
+    "declare -x -A exported_map=([a]=b)",
+    "trap 'echo \"$BASH_COMMAND\"' EXIT HUP",
+    "f() { trap 'x' RETURN; }; f",
+    "local_only() { local x=1; declare -g from_function=$'a\\nb'; }; local_only",
+    "eval 'with space() { :; }' 2>/dev/null; eval 'a:b() { echo colon; }'",
 ]  # fmt: skip
 statements = st.one_of(
     st.builds("{}={}".format, names, quoted),
@@ -143,7 +180,8 @@ def observable(text: str) -> list[str]:
             name = line.split(" ", 2)[2].partition("=")[0]
             skipping = name in OF_THE_PROCESS or name.startswith("__np_")
         if not skipping:
-            kept.append(line)
+            # Its numbers begin anew in each shell.
+            kept.append(HISTORY_NUMBER.sub("", line))
     return kept
 
 
