@@ -89,6 +89,7 @@ class Stage:
     verifier: Verifier = field(default_factory=Verifier)
     settling: Settling = field(default_factory=lambda: Settling(0.3, 1.0))
     toolbox: Toolbox = field(default_factory=Toolbox)
+    host: str = "here"
     again: list[UUID] = field(default_factory=list)
     """Whom runners wanted to serve once more."""
 
@@ -105,7 +106,7 @@ class Stage:
         (self.folder / "run").mkdir(exist_ok=True)
         backend = BubblewrapBackend(self.folder / "run", host_uids=HostUids.of(self.folder))
         backend.reap()
-        life = Life(self.lives, "sandbox-manager", "here")
+        life = Life(self.lives, "sandbox-manager", self.host)
         seating = Seating(
             life.id, self.database, Volumes(self.folder / "volumes"), self.lives, HostUids.of(self.folder)
         )
