@@ -15,6 +15,7 @@ from agent.file_tools import FILE_TOOLS
 from agent.memory_tools import MEMORY_TOOLS
 from agent.message_tool import SEND_MESSAGE
 from agent.sandbox import CommandResult, SandboxError
+from agent.schedule_tool import SCHEDULE
 from agent.skill_tool import SKILL_TOOL
 from agent.subtask_tool import SUBTASK_TOOL
 from agent.task_tools import TASK_TOOLS
@@ -127,6 +128,7 @@ TOOLS: Mapping[str, Tool] = {
         ASK_USER,
         *MEMORY_TOOLS,
         SEND_MESSAGE,
+        SCHEDULE,
         SUBTASK_TOOL,
         SKILL_TOOL,
         Tool("tasks", "List background tasks: processes of the sandbox, not goals.", "pure", _tasks, True),

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import redis
 
-from agent import memory_tools
+from agent import memory_tools, schedule_tool
 from agent.embeddings.embedder import Embedder
 from agent.engine import Engine
 from agent.toolbox import Toolbox
@@ -58,6 +58,13 @@ def _recalling(toolbox: Toolbox, embedder: Embedder | None) -> Toolbox:
     return replace(toolbox, standing={**toolbox.standing, "recall": memory_tools.recall(embedder)})
 
 
+def _scheduling(toolbox: Toolbox, limits: ScheduleLimits) -> Toolbox:
+    """The toolbox, with schedules within the settings."""
+    if schedule_tool.NAME not in toolbox.standing:
+        return toolbox
+    return replace(toolbox, standing={**toolbox.standing, schedule_tool.NAME: schedule_tool.schedule(limits)})
+
+
 async def serve(
     *,
     home: Path,
@@ -98,7 +105,7 @@ async def serve(
         patience_seconds,
         arrivals,
         daily_budget_usd,
-        _recalling(toolbox, embedder),
+        _scheduling(_recalling(toolbox, embedder), schedules),
         verifier,
         role,
         message_allow=message_allow,

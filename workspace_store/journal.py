@@ -95,6 +95,7 @@ KINDS: Mapping[str, str] = {
     "task.ended": "a background task ended",
     "hook.received": "a delivery to a hook was accepted; its message is of the settings, its words are data",
     "schedule.added": "something was scheduled",
+    "schedule.asked": "a model changed what is scheduled, as its person said or approved",
     "schedule.changed": "a schedule was paused, resumed or removed",
     "schedule.fired": "words that were scheduled were said: a message of their person's",
     "schedule.skipped": "words that were due were not said; `reason` says why",
