@@ -73,8 +73,8 @@ def _with_new_head(connection: Connection, owner: UUID, records: list[TurnRecord
     before = records[0].seq if records else (1 << 62)
     budget = window * FOLDED_SHARE // 100
     older = checkpoints.newest_folds(connection, owner, before, min(FOLDED_RECORDS, budget // RECORD_TOKENS + 1))
-    older += [(record.seq, fold(said_of(record))) for record in records[:spilling]]
-    folded = within([texts.record(seq, text) for seq, text in older], budget)
+    older += [(record.seq, texts.record(record.turn, fold(said_of(record)))) for record in records[:spilling]]
+    folded = within([text for _, text in older], budget)
     notes = [note.body for note in memory.notes(connection, owner, NOTES)][::-1]
     upto = older[-1][0] if older else 0
     frozen = now.lines()

@@ -15,7 +15,7 @@ from uuid import UUID
 from pydantic import Field
 from sqlalchemy import Connection
 
-from agent import contradictions, texts
+from agent import contradictions, exact, texts
 from agent.embeddings.embedder import Embedder, EmbedderAway
 from agent.tool import Arguments, Ask, Refuse, Tool, ToolHost, ToolResult, Write
 from workspace_store import (
@@ -113,19 +113,23 @@ async def _recall(host: ToolHost, embedder: Embedder | None, arguments: Mapping[
         return ToolResult(whole or texts.NOTHING_CALLED_SO)
     if not query:
         return ToolResult(texts.NOTHING_TO_RECALL)
+    if query.lower() in exact.PROMISES:
+        promised = await host.read(lambda connection: exact.promises(connection, host.principal))
+        return ToolResult("\n".join(f"- {line}" for line in promised) or texts.NOTHING_FOUND)
     meaning = await _meaning(host, embedder, query)
     hits = await host.read(lambda connection: _found(connection, host.principal, query, meaning))
     if not hits:
         return ToolResult(texts.NOTHING_FOUND)
-    return ToolResult("\n".join(texts.hit(hit.kind, _short(hit.ref), hit.body, _day(hit.at))
-                                for hit in memory.within(hits, HIT_CHARACTERS)))  # fmt: skip
+    fitting = memory.within(hits, HIT_CHARACTERS)
+    lines = [texts.hit(hit.kind, _short(hit.ref), hit.body, _day(hit.at)) for hit in fitting]
+    return ToolResult("\n".join(lines))
 
 
 def _found(connection: Connection, owner: UUID, query: str, meaning: Vector | None) -> list[memory.Hit]:
     """Turns that hold exactly what was asked for, then what a search finds."""
-    exact = [hit for value in _values(query) for hit in _exact(connection, owner, value)]
+    exactly = [hit for value in _values(query) for hit in _exact(connection, owner, value)]
     found = memory.search(connection, owner, query, HITS, meaning=meaning)
-    return list({hit.ref: hit for hit in (*exact, *found)}.values())[:HITS]
+    return list({hit.ref: hit for hit in (*exactly, *found)}.values())[:HITS]
 
 
 def _values(query: str) -> list[str]:

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
-from agent import context
+from agent import context, texts
 from agent import facts as finding
 from agent.checker import CheckFailed, Missing, check, check_record, words_of
 from agent.context import FOLD_BATCH, said_of
@@ -22,11 +22,12 @@ from workspace_store import facts as kept_facts
 from workspace_store.checkpoints import TurnRecord
 from workspace_store.database import now_us
 
-BREAKER = 3
 REST_US = 3600 * 1_000_000
 """How long folding rests after so many failed checks in a row, before it is tried once more."""
 
 Check = Callable[[str, Sequence[str], Sequence[Fact], Callable[[Fact], bool]], list[Missing]]
+SPEAKING_OF_PROMISES = frozenset({"promise", "promise_done", "recall", "task_start", "task_claim", "task_drop", "plan"})
+"""A turn that used one of these made its promises as such, or spoke of earlier ones."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ def due(connection: Connection, owner: UUID) -> bool:
     if checkpoints.unfolded(connection, owner, limit) < limit:
         return False
     trouble = kept_facts.trouble(connection, owner)
-    return trouble is None or trouble.failures < BREAKER or now_us() - trouble.at > REST_US
+    return trouble is None or trouble.failures < kept_facts.BREAKER or now_us() - trouble.at > REST_US
 
 
 def to_fold(connection: Connection, owner: UUID, verbatim: int = VERBATIM_TURNS) -> list[TurnRecord]:
@@ -74,7 +75,8 @@ def fold_old(
     for record in records:
         turn = said_of(record)
         found = finding.of_turn(turn)
-        checkpoints.fold(connection, owner, record.seq, _record(turn, (written or {}).get(record.seq)))
+        text = _record(turn, (written or {}).get(record.seq))
+        checkpoints.fold(connection, owner, record.seq, texts.record(record.turn, text))
         kept_facts.write(connection, owner, record.seq, [(fact.kind, fact.value) for fact in found])
         noticed += _notice(connection, owner, record, turn, found)
         facts += found
@@ -108,12 +110,12 @@ def _notice(
 ) -> list[commitments.Commitment]:
     """Promises that were only said: from here on they stand like those that were made as such."""
     made = {call["name"] for said in turn for call in said.data.get("calls", ())}
-    if "promise" in made:
+    if made & SPEAKING_OF_PROMISES:
         return []
     return [
         commitments.make(
             connection, owner, f"{record.turn.hex}:said:{number}", fact.value, turn=record.turn, noticed=True
         )
         for number, fact in enumerate(facts)
-        if finding.lasting(fact)
+        if finding.lasting(fact) and not commitments.is_known(connection, owner, fact.value)
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 from agent.sandbox import BackgroundTask, CommandResult
 
@@ -281,9 +282,23 @@ def steps_left_out(count: int) -> str:
     return f"({count} earlier steps are left out; `recall` finds what they held.)"
 
 
-def record(seq: int, text: str) -> str:
-    """A folded turn in a context, under the number that it can be read again by."""
-    return f"(turn {seq}) {text}"
+def record(turn: UUID, text: str) -> str:
+    """A folded turn in a context, under the id that it can be read again by."""
+    return f"({turn.hex[:8]}) {text}"
+
+
+def whole_turn(turn: UUID, at: int, messages: Sequence[Mapping[str, Any]]) -> str:
+    """A turn as it was said and done."""
+    lines = [f"Turn {turn.hex[:8]}, {datetime.fromtimestamp(at / 1e6, UTC):%Y-%m-%d %H:%M:%S} UTC"]
+    for said in messages:
+        called = [fenced(str(next(iter(call["arguments"].values()), ""))) for call in _calls(said)]
+        lines.append("\n\n".join(filter(None, [f"**{said['role']}**", str(said.get("text") or ""), *called])))
+    return "\n\n".join(lines)
+
+
+def _calls(said: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    found: Sequence[Mapping[str, Any]] = (said.get("data") or {}).get("calls", ())
+    return found
 
 
 RECORD_WRITER = (

@@ -11,7 +11,7 @@ import redis.asyncio
 from redis.exceptions import RedisError
 from sqlalchemy import Connection
 
-from workspace_store import approvals, effects, liveness, outbox, principal
+from workspace_store import approvals, effects, facts, liveness, outbox, principal
 from workspace_store.database import Database, DatabaseUnavailable, now_us, today
 
 REDIS_SECONDS = 1.0
@@ -28,6 +28,7 @@ METRICS = {
     "nightporter_outbox_replies": "Replies in the outbox, by status",
     "nightporter_principals_owned": "Principals whose turns run now",
     "nightporter_sandboxes_awake": "Principals whose sandbox is awake",
+    "nightporter_folding_stopped": "People and rooms whose old turns are no longer shortened: that failed its check",
     "nightporter_services_alive": "Living processes, by role",
 }
 
@@ -69,7 +70,8 @@ class Health:
         def query(connection: Connection) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
             outside = effects.figures(connection, today(), now_us() - _DAY_US)
             outside["pending"] = approvals.pending(connection, kind="egress.host")
-            return principal.figures(connection), outbox.counts(connection), outside
+            of_all = {**principal.figures(connection), "stopped": facts.stopped(connection)}
+            return of_all, outbox.counts(connection), outside
 
         figures, replies, outside = await self.database.read(query)
         registry = CollectorRegistry()
@@ -77,6 +79,7 @@ class Health:
         gauge["nightporter_inbox_waiting"].set(figures["waiting"])
         gauge["nightporter_principals_owned"].set(figures["owned"])
         gauge["nightporter_sandboxes_awake"].set(figures["awake"])
+        gauge["nightporter_folding_stopped"].set(figures["stopped"])
         for name, count in outside.items():
             gauge[f"nightporter_egress_{name}"].set(count)
         for status, count in replies.items():

@@ -12,8 +12,10 @@ from identity.rooms import Room
 from identity.users import Known, User
 from workspace_store.approvals import QUESTION, Approval, Decision, done
 from workspace_store.checkpoints import CommittedGeneration
+from workspace_store.facts import Trouble
 from workspace_store.inbox import Row
 
+NO_SUCH_TURN = "I know of no such turn; `recall` shows the ids of turns."
 STOPPING = "Stopping."
 NOTHING_TO_STOP = (
     "Nothing that you asked for is running or waiting. Background tasks go on; `tasks` lists them, `stop 1` ends one."
@@ -51,6 +53,13 @@ def status(waiting: int, awake: bool, generation: int, at: datetime | None, brie
         *(f"- {line[0].lower()}{line[1:]}" for line in briefing),
     ]
     return "\n".join(lines)
+
+
+def folding_stopped(trouble: Trouble) -> str:
+    return (
+        f"- old turns are not shortened: that failed its check {trouble.failures} times in a row, last "
+        f"{moment(trouble.at)} ({trouble.reason}); nothing is lost, and I try again an hour later"
+    )
 
 
 def whoami(user: User, identities: list[Known]) -> str:

@@ -19,7 +19,6 @@ from sqlalchemy import Connection
 from agent import old_turns, record_writing
 from agent.checker import CheckFailed, check
 from agent.engine import Engine, Step
-from agent.old_turns import BREAKER
 from workspace_store import facts, journal, principal, spending
 from workspace_store.database import Database
 from workspace_store.journal import Event
@@ -65,7 +64,7 @@ class Folder:
             failures = await database.write(partial(_failed, lease=lease, reason=str(error)))
             log.error(
                 "folding did not pass its check; the context stays as it was",
-                principal=str(owner), failures=failures, reason=str(error), stopped=failures >= BREAKER,
+                principal=str(owner), failures=failures, reason=str(error), stopped=failures >= facts.BREAKER,
             )  # fmt: skip
 
     async def _ask(self, database: Database, engine: Engine, owner: UUID) -> tuple[dict[int, str], list[Step]]:
@@ -97,6 +96,6 @@ def _pay(connection: Connection, owner: UUID, steps: list[Step]) -> None:
 
 def _failed(connection: Connection, lease: Lease, reason: str) -> int:
     failures = facts.failed(connection, lease.principal, reason)
-    body = {"reason": reason, "failures": failures, "stopped": failures >= BREAKER}
+    body = {"reason": reason, "failures": failures, "stopped": failures >= facts.BREAKER}
     journal.append(connection, lease.principal, [Event("context.kept", body)], under=lease)
     return failures

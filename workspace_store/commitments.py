@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from uuid import UUID, uuid4
 
-from sqlalchemy import BigInteger, Column, Connection, Index, Text, bindparam, func, select, text, update
+from sqlalchemy import BigInteger, Column, Connection, Index, Text, bindparam, delete, func, select, text, update
 from sqlmodel import Field, SQLModel
 
 from workspace_store.database import now_us, storable, table
@@ -99,6 +99,12 @@ def number_for(connection: Connection, owner: UUID, key: str, body: str) -> int:
     return _next(connection, owner) if there is None else int(there)
 
 
+def is_known(connection: Connection, owner: UUID, body: str) -> bool:
+    """Whether it was promised in these words before, also if that has ended."""
+    mine = (commitment.c.principal == owner, commitment.c.body == storable(" ".join(body.split())))
+    return connection.execute(select(commitment.c.id).where(*mine).limit(1)).first() is not None
+
+
 def standing(connection: Connection, owner: UUID, limit: int = 500) -> list[Commitment]:
     """Those neither kept nor dropped, oldest first."""
     return [Commitment(**row._mapping) for row in connection.execute(_STANDING, {"of": owner, "most": limit})]
@@ -119,6 +125,11 @@ def end_of_task(connection: Connection, task: UUID, ending: Ending) -> None:
     """What was promised for a task ends with it."""
     mine = (commitment.c.task == task, commitment.c.ended_at.is_(None))
     connection.execute(update(commitment).where(*mine).values(ending=ending, ended_at=now_us()))
+
+
+def forget_turn(connection: Connection, turn: UUID) -> None:
+    """Drop what was noticed in a turn that is forgotten."""
+    connection.execute(delete(commitment).where(commitment.c.turn == turn, commitment.c.noticed))
 
 
 def move(connection: Connection, owner: UUID, to: UUID) -> list[UUID]:

@@ -19,6 +19,7 @@ from workspace_store import (
     attachments,
     changes,
     checkpoints,
+    commitments,
     context_heads,
     facts,
     inbox,
@@ -27,6 +28,7 @@ from workspace_store import (
     memory_index,
     outbox,
     principal,
+    tasks,
     texts,
 )
 from workspace_store.approvals import Approval, Decider, Place
@@ -179,6 +181,7 @@ def _turn(connection: Connection, scope: Sequence[UUID], identifier: UUID, words
         update(turn_record).where(*mine).values(messages=nothing, folded=folded, tokens=8, searchable=True)
     )
     facts.write(connection, owner, row.seq, ())
+    commitments.forget_turn(connection, identifier)
     memory_index.remove(connection, scope, str(identifier))
     event_, payload = journal.event, journal.payload
     of_turn = select(event_.c.seq).where(event_.c.principal == owner, event_.c.turn == identifier)
@@ -238,6 +241,8 @@ REPEATED: tuple[tuple[Table, str, Sequence[str]], ...] = (
     (inbox.inbox, "principal", ("envelope",)),
     (outbox.outbox, "principal", ("content",)),
     (approvals.approval, "principal", ("text",)),
+    (commitments.commitment, "principal", ("body",)),
+    (tasks.task, "principal", ("goal", "plan", "evidence", "report")),
 )
 """Where words are said again: answers that showed them, turns that looked for them."""
 
@@ -249,6 +254,7 @@ def _sweep(connection: Connection, scope: Sequence[UUID], words: Sequence[str]) 
             continue
         quoted = to_json(said)[1:-1]
         _index_again(connection, scope, quoted)
+        facts.blank(connection, scope, said)
         for where, owner, names in REPEATED:
             for name in names:
                 column = where.c[name]

@@ -18,6 +18,8 @@ from workspace_store import principal
 from workspace_store.database import now_us, storable, table
 
 LOOKUP_CHARACTERS = 200
+BREAKER = 3
+"""After so many failed checks in a row, folding rests."""
 
 
 class TurnFactRow(SQLModel, table=True):
@@ -77,12 +79,6 @@ _FIND = (
     .order_by(turn_fact.c.seq.desc())
     .limit(bindparam("most"))
 )
-_OF_KIND = (
-    select(turn_fact.c.principal, turn_fact.c.seq, turn_fact.c.kind, turn_fact.c.value)
-    .where(turn_fact.c.principal.in_(bindparam("scope", expanding=True)), turn_fact.c.kind == bindparam("wanted"))
-    .order_by(turn_fact.c.seq.desc(), turn_fact.c.position)
-    .limit(bindparam("most"))
-)
 _TROUBLE = select(folding.c.failures, folding.c.reason, folding.c.at).where(folding.c.principal == bindparam("of"))
 
 
@@ -116,10 +112,10 @@ def held(connection: Connection, owner: UUID, seqs: Sequence[int]) -> set[tuple[
     return {(row.kind, row.value) for row in connection.execute(select(*columns).where(*mine))}
 
 
-def of_kind(connection: Connection, owner: UUID, kind: str, limit: int) -> list[Found]:
-    """The newest facts of a kind."""
-    given = {"scope": principal.scope(connection, owner), "wanted": kind, "most": limit}
-    return [Found(**row._mapping) for row in connection.execute(_OF_KIND, given)]
+def blank(connection: Connection, scope: Sequence[UUID], words: str) -> None:
+    """Drop what holds these words; the rest of their turns' facts stays."""
+    holds = (turn_fact.c.principal.in_(scope), turn_fact.c.value.contains(words, autoescape=True))
+    connection.execute(delete(turn_fact).where(*holds))
 
 
 def trouble(connection: Connection, owner: UUID) -> Trouble | None:
@@ -142,7 +138,6 @@ def succeeded(connection: Connection, owner: UUID) -> None:
     connection.execute(delete(folding).where(folding.c.principal == owner))
 
 
-def stopped(connection: Connection, failures: int) -> int:
-    """For how many principals folding has stopped, after so many failures."""
-    rows = connection.execute(select(folding.c.principal).where(folding.c.failures >= failures))
-    return len(rows.all())
+def stopped(connection: Connection) -> int:
+    """For how many principals folding rests."""
+    return len(connection.execute(select(folding.c.principal).where(folding.c.failures >= BREAKER)).all())

@@ -10,7 +10,7 @@ from identity import users
 from identity.users import GUEST
 from router import texts
 from router.commands.command import Asked, Command
-from workspace_store import checkpoints, principal
+from workspace_store import checkpoints, facts, principal
 from workspace_store import tenancy as tenancies
 
 
@@ -23,7 +23,10 @@ def _status(connection: Connection, asked: Asked) -> str:
     from agent import briefing
 
     shown = briefing.read(connection, asked.principal).shown()
-    return texts.status(waiting, held.host is not None, held.generation, at, shown)
+    lines = texts.status(waiting, held.host is not None, held.generation, at, shown)
+    trouble = facts.trouble(connection, asked.principal)
+    stopped = trouble is not None and trouble.failures >= facts.BREAKER
+    return f"{lines}\n{texts.folding_stopped(trouble)}" if trouble is not None and stopped else lines
 
 
 def _whoami(connection: Connection, asked: Asked) -> str:
@@ -41,6 +44,10 @@ def _stop(connection: Connection, asked: Asked) -> str:
 
 
 def _history(connection: Connection, asked: Asked) -> str:
+    if name := asked.rest.strip():
+        from agent import exact
+
+        return exact.whole_turn(connection, asked.principal, name) or texts.NO_SUCH_TURN
     found = checkpoints.generations(connection, asked.principal, limit=20)
     nothing = texts.NO_GENERATIONS_OF_ROOM if asked.room else texts.NO_GENERATIONS
     return "\n".join(map(texts.generation, found)) or nothing
@@ -50,5 +57,7 @@ COMMANDS = {
     "status": Command("says what waits, runs and is kept", _status, for_rooms=True),
     "whoami": Command("names you and the channels you are known at", _whoami, for_rooms=True),
     "stop": Command("ends what is running", _stop, for_rooms=True),
-    "history": Command("lists the generations of your workspace", _history, for_rooms=True),
+    "history": Command(
+        "lists the generations of your workspace; `/history TURN` tells a turn word for word", _history, for_rooms=True
+    ),
 }

@@ -22,6 +22,7 @@ from router.runner import Runner
 from router.service import read_message
 from sandbox_runner.assignments import Arrivals
 from sandbox_runner.bubblewrap import BubblewrapBackend
+from sandbox_runner.folding import Folder
 from sandbox_runner.guest_connection import GUEST_FOLDER
 from sandbox_runner.manager import Manager
 from sandbox_runner.manager_server import listen
@@ -87,6 +88,7 @@ class Stage:
     fetch_seconds: float = 0.2
     arrivals: Arrivals = "steer"
     verifier: Verifier = field(default_factory=Verifier)
+    folder_of_turns: Folder = field(default_factory=Folder)
     settling: Settling = field(default_factory=lambda: Settling(0.3, 1.0))
     toolbox: Toolbox = field(default_factory=Toolbox)
     host: str = "here"
@@ -163,6 +165,7 @@ class Stage:
             fetch_seconds=self.fetch_seconds,
             arrivals=self.arrivals,
             verifier=self.verifier,
+            folder=self.folder_of_turns,
             toolbox=self.toolbox,
         )
         try:

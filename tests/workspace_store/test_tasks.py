@@ -90,6 +90,6 @@ def test_a_fact_is_found_by_its_whole_value_in_any_case_and_by_nobody_else(datab
 def test_failures_of_folding_are_counted_until_one_succeeds(database: Database) -> None:
     ann = person(database)
     assert [database.write_now(lambda c: facts.failed(c, ann, "lost")) for _ in range(3)] == [1, 2, 3]
-    assert database.read_now(lambda c: facts.stopped(c, 3)) == 1
+    assert database.read_now(lambda c: facts.stopped(c)) == 1
     database.write_now(lambda c: facts.succeeded(c, ann))
     assert database.read_now(lambda c: facts.trouble(c, ann)) is None
