@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -56,7 +57,7 @@ async def test_a_planted_identifier_is_found_by_its_value_and_its_turn_read_word
     await live(stage, 30)
     found = await operator(stage, f"recall {HASH}")
     assert HASH in found
-    turn = found.split("- ", 1)[1][:8]
+    (turn, *_) = re.findall(r"`([0-9a-f]{8})`, turn of", found)
     told = (await stage.replies(await stage.hear(f"/history {turn}")))[0]
     assert long_words.strip() in told
     assert long_words.strip() in await operator(stage, f"recall {turn}")
