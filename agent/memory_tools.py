@@ -15,7 +15,7 @@ from uuid import UUID
 from pydantic import Field
 from sqlalchemy import Connection
 
-from agent import contradictions, exact, texts
+from agent import contradictions, exact, own_words, texts
 from agent.embeddings.embedder import Embedder, EmbedderAway
 from agent.tool import Arguments, Ask, Refuse, Tool, ToolHost, ToolResult, Write
 from workspace_store import (
@@ -244,8 +244,18 @@ def recall(embedder: Embedder | None = None) -> Tool:
     )
 
 
+async def _may_prefer(host: ToolHost, arguments: Mapping[str, Any]) -> Ask | None:
+    """A preference or decision stands for the person: it takes their own words of this turn, or their approval."""
+    if arguments.get("kind") not in ("preference", "decision"):
+        return None
+    said = await host.read(lambda connection: own_words.of_turn(connection, host.principal, host.turn))
+    text = str(arguments["text"])
+    return None if own_words.cover(said, text) else Ask(texts.may_prefer(text))
+
+
 MEMORY_TOOLS = (
-    Tool("remember", "Keep a note in memory. Never secrets.", "idempotent", _remember, arguments=RememberArguments),
+    Tool("remember", "Keep a note in memory. Never secrets.", "idempotent", _remember, arguments=RememberArguments,
+         gate=_may_prefer),
     recall(),
     Tool("forget", "Forget notes or turns.", "idempotent", _forget, arguments=ForgetArguments, gate=_may_forget),
-)
+)  # fmt: skip

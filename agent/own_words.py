@@ -17,6 +17,7 @@ from workspace_store import inbox, principal
 
 _FENCED = re.compile(r"^(`{3,}|~{3,}).*?(?:^\1`*~*[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
 _INLINE_CODE = re.compile(r"`[^`\n]*`")
+_WORD = re.compile(r"[\w@.+/:-]*\w")
 _QUOTED = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
 
 
@@ -31,6 +32,15 @@ def of_turn(connection: Connection, owner: UUID, turn: UUID) -> list[str]:
         return []
     rows = [row for row in inbox.taken_by(connection, turn) if row.kind == "message" and row.actor == owner]
     return [without_quotes(str(json.loads(row.envelope).get("text", ""))) for row in rows]
+
+
+def cover(said: list[str], text: str) -> bool:
+    """Whether most of what ``text`` says, and every name, number and address in it, was said by the person."""
+    mine = {word.casefold() for own in said for word in _WORD.findall(own)}
+    wanted = [word for word in _WORD.findall(text) if len(word) > 3 or not word.isalpha()]
+    missing = [word for word in wanted if word.casefold() not in mine]
+    telling = [word for word in missing if not word.isalpha() or word[1:] != word[1:].lower()]
+    return bool(wanted) and not telling and 2 * len(missing) <= len(wanted)
 
 
 def names(texts: list[str], target: str) -> bool:

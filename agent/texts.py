@@ -66,6 +66,11 @@ def may_send(to: str, text: str) -> str:
     return f"send this to {code(to)}\n{said}\n"
 
 
+def may_prefer(text: str) -> str:
+    """Completes "May I …?"."""
+    return f"keep this as your wish from now on\n> {' '.join(text.split())[:600]}\n"
+
+
 def message_from(sender: str, text: str) -> str:
     """What somebody else gets: whose agent writes to them, and what."""
     return f"Message from {sender or 'a person here'}, by their agent:\n\n{text}"
