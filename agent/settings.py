@@ -46,6 +46,8 @@ class EngineSettings(Section):
     """How long a message waits for a model that cannot be reached, before its sender is told that it was given up."""
     verifier: str = ""
     """Model that judges claimed tasks without a check command; not set: the fallbacks, then `model` itself."""
+    fold_with_model: bool = False
+    """Let the model write the records of old turns, after the reply and while nobody waits; each is checked."""
     check_timeout_seconds: PositiveFloat = 600.0
     """How long the check command of a claimed task may run."""
     daily_budget_usd: PositiveFloat | None = None

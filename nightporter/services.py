@@ -40,6 +40,7 @@ from sandbox_runner import manager_service
 from sandbox_runner.egress import service as egress_service
 from sandbox_runner.egress import trust
 from sandbox_runner.egress.screening import Screen
+from sandbox_runner.folding import Folder
 from sandbox_runner.verifying import Verifier
 from workspace_store import schema
 from workspace_store.blobs import DirectoryBlobs
@@ -155,6 +156,7 @@ def runner(context: ServiceContext) -> None:
             patience_seconds=settings.engine.patience_minutes * 60,
             daily_budget_usd=settings.engine.daily_budget_usd,
             message_allow=settings.agent.message_allow,
+            folder=Folder(settings.engine.fold_with_model),
             verifier=Verifier(judge, settings.engine.check_timeout_seconds),
             toolbox=employed.toolbox,
             embedder=embedder,

@@ -27,6 +27,7 @@ from router.settings import FilesSettings
 from router.sweeper import Chore, Sweeper
 from router.worker import TurnWorker
 from sandbox_runner.assignments import Arrivals, Assignment
+from sandbox_runner.folding import Folder
 from sandbox_runner.sandboxes import Sandboxes, socket_path
 from sandbox_runner.turn import TurnRunner
 from sandbox_runner.verifying import Verifier
@@ -80,6 +81,7 @@ async def serve(
     daily_budget_usd: float | None,
     message_allow: Sequence[str],
     verifier: Verifier,
+    folder: Folder,
     toolbox: Toolbox,
     embedder: Embedder | None,
     role: str,
@@ -109,6 +111,7 @@ async def serve(
         verifier,
         role,
         message_allow=message_allow,
+        folder=folder,
     )
     runner = Runner(life.id, database, lives, turns, ringer.publish)
 

@@ -36,8 +36,6 @@ FACTS = 10
 FACT_CHARACTERS = 600
 
 Append = Callable[[Turn, list[Event], Sequence[Callable[[Connection], object]]], Awaitable[None]]
-Ended = Callable[[Connection, Task], object]
-"""Called in the transaction that verifies a task, or gives up checking it: with the task as it was claimed."""
 
 
 @dataclass(frozen=True)
@@ -49,17 +47,12 @@ class Finding:
     steps: tuple[Step, ...] = ()
 
 
-def _nothing(connection: Connection, task: Task) -> None:
-    """Nobody wants to know."""
-
-
 @dataclass(frozen=True)
 class Verifier:
     """``judge``: the engine that is asked about claims without a check command; None: there is none."""
 
     judge: Engine | None = None
     seconds: float = 600.0
-    ended: Ended = _nothing
 
     async def settle(self, turn: Turn, sandbox: TurnSandbox, number: int, step: Step, append: Append) -> bool:
         """Check what is claimed, now that step ``number`` has replied; False: something goes back to the agent."""
@@ -102,7 +95,8 @@ class Verifier:
         writes: list[Callable[[Connection], object]] = [partial(_settle, task, state, found, failures)]
         if state in ("verified", "failed"):
             events.append(Event(f"task.{state}", {"task": task.number, "goal": task.goal, "failures": failures}))
-            writes.append(lambda connection: self.ended(connection, task))
+        if state == "failed":
+            writes.append(partial(_learn, turn=turn, task=task, reason=found.why))
         await append(turn, events, writes)
         return body
 
@@ -149,6 +143,12 @@ def _settle(task: Task, state: tasks.State, found: Finding, failures: int, conne
     if state == "failed":
         key = f"postmortem:{task.id.hex}:{task.claims}"
         procedures.postmortem(connection, task.principal, key=key, goal=task.goal, reason=found.why, turn=task.turn)
+
+
+def _learn(connection: Connection, turn: Turn, task: Task, reason: str) -> None:
+    """What went wrong goes into the runbook that is recalled for a similar task."""
+    key = f"postmortem:{task.id.hex}:{task.claims}"
+    procedures.postmortem(connection, turn.principal, key=key, goal=task.goal, reason=reason, turn=turn.id)
 
 
 def _facts(said: Sequence[Said]) -> list[str]:
