@@ -129,7 +129,8 @@ def _found(connection: Connection, owner: UUID, query: str, meaning: Vector | No
     """Turns that hold exactly what was asked for, then what a search finds."""
     exactly = [hit for value in _values(query) for hit in _exact(connection, owner, value)]
     found = memory.search(connection, owner, query, HITS, meaning=meaning)
-    return list({hit.ref: hit for hit in (*exactly, *found)}.values())[:HITS]
+    known = {hit.ref for hit in exactly}
+    return [*{hit.ref: hit for hit in exactly}.values(), *(hit for hit in found if hit.ref not in known)][:HITS]
 
 
 def _values(query: str) -> list[str]:

@@ -79,6 +79,7 @@ _FIND = (
     .order_by(turn_fact.c.seq.desc())
     .limit(bindparam("most"))
 )
+_FIND_FIRST = _FIND.order_by(None).order_by(turn_fact.c.seq)
 _TROUBLE = select(folding.c.failures, folding.c.reason, folding.c.at).where(folding.c.principal == bindparam("of"))
 
 
@@ -100,9 +101,16 @@ def write(connection: Connection, owner: UUID, seq: int, facts: Sequence[tuple[s
 
 
 def find(connection: Connection, owner: UUID, value: str, limit: int = 5) -> list[Found]:
-    """The newest turns that hold exactly this value, in any case: the owner's and those of who was merged into them."""
+    """Turns that hold exactly this value, in any case: the owner's and those of who was merged into them.
+
+    The newest, and where there are more than ``limit`` the first of all: where it was said before it was asked about.
+    """
     given = {"scope": principal.scope(connection, owner), "wanted": key_of(value), "most": limit}
-    return [Found(**row._mapping) for row in connection.execute(_FIND, given)]
+    found = [Found(**row._mapping) for row in connection.execute(_FIND, given)]
+    if len(found) == limit > 1:
+        (first,) = connection.execute(_FIND_FIRST, {**given, "most": 1})
+        found[-1] = Found(**first._mapping)
+    return found
 
 
 def held(connection: Connection, owner: UUID, seqs: Sequence[int]) -> set[tuple[str, str]]:
