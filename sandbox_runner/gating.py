@@ -7,13 +7,14 @@ ask for by then. It is consumed in the transaction that records ``tool.requested
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection
 
 from agent.engine import Step, ToolCall
-from agent.tool import Ask
+from agent.tool import Ask, Gate, Refuse, Tool, ToolHost
 from sandbox_runner import texts
 from sandbox_runner.turn_in_hand import Turn
 from workspace_store import approvals
@@ -58,23 +59,33 @@ def request(connection: Connection, turn: Turn, call: ToolCall, ask: Ask) -> App
 
 def edited(found: Approval, words: str) -> Revised:
     """Other arguments: a JSON object of those that differ, or the text of the only one that is text. Raises BadEdit."""
+    # Only here: whoever takes in messages has no other use for tools.
+    from agent.tools import TOOLS
+
+    name = str(found.request["tool"])
+    tool = TOOLS.get(name)
     arguments: dict[str, Any] = dict(found.request["arguments"])
+    known = set(arguments) | set(tool.schema.get("properties", ()) if tool else ())
     texts_of_it = [name for name, value in arguments.items() if isinstance(value, str)]
     try:
         given = json.loads(words) if words.lstrip().startswith("{") else None
     except (ValueError, RecursionError):
         given = None
     if isinstance(given, dict):
-        unknown = set(given) - set(arguments)
+        unknown = set(given) - known
         if unknown:
-            raise BadEdit(texts.no_such_argument(sorted(unknown)[0], sorted(arguments)))
+            raise BadEdit(texts.no_such_argument(sorted(unknown)[0], sorted(known)))
         arguments |= given
     elif len(texts_of_it) == 1:
         arguments[texts_of_it[0]] = words
     else:
         raise BadEdit(texts.which_argument(sorted(arguments)))
-    tool = str(found.request["tool"])
-    return Revised({"tool": tool, "arguments": arguments}, texts.use_with(tool, arguments))
+    if tool is not None:
+        try:
+            arguments = tool.read(arguments)
+        except ValueError as error:
+            raise BadEdit(texts.not_its_arguments(name, str(error))) from error
+    return Revised({"tool": name, "arguments": arguments}, texts.use_with(name, arguments))
 
 
 def approved_by(connection: Connection, row: Row) -> Approval | None:
@@ -88,9 +99,31 @@ def call_id(row: Row) -> str:
     return f"approved-{row.id.hex}"
 
 
-def step(found: Approval, row: Row) -> Step:
-    """The first step of the turn that an approval's answer starts: exactly what was approved."""
-    return Step(calls=(ToolCall(call_id(row), str(found.request["tool"]), dict(found.request["arguments"])),))
+def step(found: Approval, row: Row, tool: Tool | None) -> Step:
+    """The first step of the turn that an approval's answer starts: what was approved, if the tool takes it so."""
+    arguments, problem = dict(found.request["arguments"]), ""
+    if tool is not None:
+        try:
+            arguments = tool.read(arguments)
+        except ValueError as error:
+            problem = str(error)
+    return Step(calls=(ToolCall(call_id(row), str(found.request["tool"]), arguments, problem),))
+
+
+def once_more(gate: Gate, found: Approval | None) -> Gate:
+    """The gate before what was approved, which may have been edited since it stood before it first.
+
+    Nobody is asked twice for the same; but what is refused to everybody stays so, and what takes an admin's word is not
+    let through by somebody else's.
+    """
+
+    async def again(host: ToolHost, arguments: Mapping[str, Any]) -> Ask | Refuse | None:
+        verdict = await gate(host, arguments)
+        if isinstance(verdict, Ask) and (verdict.role == "asked" or found is None or found.role == "admin"):
+            return None
+        return verdict
+
+    return again
 
 
 def use(connection: Connection, row: Row, lease: Lease) -> None:

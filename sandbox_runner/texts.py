@@ -313,6 +313,10 @@ def no_such_argument(name: str, known: Sequence[str]) -> str:
     return f"there is no `{name[:40]}` in it, but {', '.join(known) or 'nothing'}"
 
 
+def not_its_arguments(tool: str, fault: str) -> str:
+    return f"`{tool}` does not take that: {fault}"
+
+
 def which_argument(known: Sequence[str]) -> str:
     names = ", ".join(f'"{name}": …' for name in known)
     return f"write what differs as JSON: `with {{{names}}}`"

@@ -226,7 +226,7 @@ class TurnRunner:
         found = await self.database.read(lambda connection: gating.approved_by(connection, row))
         if found is None:
             return None
-        step = gating.step(found, row)
+        step = gating.step(found, row, turn.offer.tools.get(str(found.request["tool"])))
         await self._record_step(turn, 0, step)
         return step
 
@@ -334,8 +334,9 @@ class TurnRunner:
         """Request a tool in the journal and run it; one that was requested before is closed, or proven not begun."""
         requested = turn.recorded.requested.get(call.id)
         approved = call.id == gating.call_id(turn.assignments[0].row)
-        if tool.gate is not None and requested is None and not approved:
-            kept_back = await self._keep_back(turn, sandbox, tool.gate, call)
+        if tool.gate is not None and requested is None:
+            gate = await self._once_more(turn, tool.gate) if approved else tool.gate
+            kept_back = await self._keep_back(turn, sandbox, gate, call)
             if kept_back is not None:
                 return kept_back
         if tool.needs_sandbox:
@@ -360,6 +361,10 @@ class TurnRunner:
             turn.progress.doing("")
         reached(Point.TOOL_RAN)
         return result
+
+    async def _once_more(self, turn: Turn, gate: Gate) -> Gate:
+        row = turn.assignments[0].row
+        return gating.once_more(gate, await self.database.read(lambda connection: gating.approved_by(connection, row)))
 
     async def _keep_back(self, turn: Turn, sandbox: TurnSandbox, gate: Gate, call: ToolCall) -> ToolResult | None:
         """What is said instead of running a tool that is refused or has to be approved first; None: it may run."""

@@ -117,6 +117,8 @@ async def test_other_arguments_of_a_tool(database: Database, words: str, then: d
         ("budget", {"day": "2026-11-30", "micro_usd": 1}, "nan"),
         ("tool", {"tool": "send", "arguments": {"a": "x", "b": "y"}}, "which one"),
         ("tool", {"tool": "send", "arguments": {"a": "x"}}, '{"c": 1}'),
+        ("tool", {"tool": "send_message", "arguments": {"to": "email:b@example.org", "text": "x"}}, '{"text": ""}'),
+        ("tool", {"tool": "fetch", "arguments": {"url": "http://a.example"}}, '{"url": 5}'),
         ("nothing-edits-this", {"a": 1}, "something"),
     ],
 )

@@ -13,6 +13,7 @@ from agent.tool import Arguments, Ask, Gate, Refuse, Tool, ToolHost, ToolResult
 from agent.toolbox import Toolbox
 from agent.tools import TOOLS
 from agent.trajectory import Context
+from nightporter.approval_hooks import HOOKS
 from router import actions
 from tests.turns.stage import Crash, Scripted, Stage, answer
 from workspace_store import approvals
@@ -55,11 +56,15 @@ async def asked(stage: Stage) -> list[Approval]:
     return await stage.database.read(lambda connection: approvals.waiting(connection, stage.owner))
 
 
-async def decide(stage: Stage, verdict: approvals.Verdict) -> None:
+async def decide(stage: Stage, verdict: approvals.Verdict, instead: str = "") -> None:
     (found,) = await asked(stage)
     await stage.database.write(
-        lambda connection: actions.answer(connection, found.id, None, verdict, via="test", hooks={})
+        lambda connection: actions.answer(connection, found.id, None, verdict, via="test", hooks=HOOKS, instead=instead)
     )
+
+
+async def last_reply(stage: Stage) -> str:
+    return [str(event.body["text"]) for event in await stage.events("reply.queued") if event.body][-1]
 
 
 async def test_it_runs_once_when_it_was_approved_and_not_before(stage: Stage) -> None:
@@ -139,3 +144,48 @@ async def test_the_operator_tells_what_came_of_it(stage: Stage) -> None:
     await stage.serve(Operator())
     assert booked == ["7"]
     assert [event.body["text"] for event in await stage.events("reply.queued") if event.body][-1] == "Booked 7."
+
+
+async def judge(host: ToolHost, arguments: Mapping[str, Any]) -> Ask | Refuse:
+    """Room 13 is nobody's; the suite takes an admin."""
+    if arguments["room"] == "13":
+        return Refuse("there is no room 13")
+    return Ask(f"book room {arguments['room']}", "admin" if arguments["room"] == "suite" else "asked")
+
+
+@pytest.mark.parametrize(
+    ("instead", "becomes", "said"),
+    [
+        ("8", ["8"], "Booked 8."),
+        ('{"room": "8"}', ["8"], "Booked 8."),
+        ('{"room": {"number": 8}}', [], "valid string"),
+        ("13", [], "there is no room 13"),
+    ],
+)
+async def test_what_was_approved_instead_is_what_the_tool_takes_and_stands_before_its_gate(
+    stage: Stage, instead: str, becomes: list[str], said: str
+) -> None:
+    booked = booking(stage, judge)
+    await stage.hear("book room 7")
+    await stage.serve(Scripted(book))
+    await decide(stage, "approve", instead)
+    await stage.serve(Scripted(book))
+    await stage.serve(Scripted(book))
+    assert booked == becomes
+    assert said in await last_reply(stage)
+    assert len(await stage.events("approval.consumed")) == len(becomes)
+    assert await stage.verified()
+
+
+async def test_an_edit_gets_nobody_past_the_admin(stage: Stage) -> None:
+    booked = booking(stage, judge)
+    await stage.hear("book room 7")
+    await stage.serve(Scripted(book))
+    await decide(stage, "approve", "suite")
+    await stage.serve(Scripted(book))
+    assert booked == []
+    (found,) = await asked(stage)
+    assert (found.role, found.request["arguments"]) == ("admin", {"room": "suite"})
+    await decide(stage, "approve")
+    await stage.serve(Scripted(book))
+    assert booked == ["suite"]
