@@ -6,6 +6,7 @@ piece of news is found by polling, and nobody waits for Redis: everything is sen
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import queue
@@ -25,6 +26,7 @@ SHARED_QUEUE = "nightporter"
 NEWS_PREFIX = "nightporter:news:"
 JOB = "router.worker.serve"
 BACKLOG = 10_000
+RING_SECONDS = 0.002
 
 
 def queue_name(host: str | None = None) -> str:
@@ -38,6 +40,14 @@ def enqueue(connection: redis.Redis, principal: UUID, host: str | None = None) -
     Queue(queue_name(host), connection=connection).enqueue(
         JOB, principal.hex, result_ttl=0, failure_ttl=60, job_timeout=-1
     )
+
+
+async def let_ring() -> None:
+    """Leave the interpreter to the ringer's thread for a moment.
+
+    Somebody waits for what was just rung; nobody yet for what this loop would go on with.
+    """
+    await asyncio.sleep(RING_SECONDS)
 
 
 class Ringer:

@@ -18,6 +18,7 @@ import structlog
 from sqlalchemy import Connection
 
 from identity import users
+from router.bells import let_ring
 from router.envelope import Envelope
 from sandbox_runner import exporting, rewind, texts
 from sandbox_runner.exporting import Exporter
@@ -221,7 +222,9 @@ class Runner:
                 if upcoming.rewinds:
                     rewinder = Rewinder(self.database, self.turns.sandboxes, self.turns.publish)
                     return await rewinder.run(lease, self.turns.read_message(row), alone=suspect)
-                return await self.turns.run(lease, row, alone=suspect, begun=upcoming.begun)
+                released = await self.turns.run(lease, row, alone=suspect, begun=upcoming.begun)
+                await let_ring()
+                return released
             except (StaleLease, *NOT_NOW):
                 raise
             except Exception:

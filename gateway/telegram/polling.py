@@ -20,6 +20,7 @@ from telegram.request import BaseRequest
 
 from gateway.telegram import outcomes, texts
 from gateway.telegram.intake import Intake
+from router.bells import let_ring
 from workspace_store.database import DatabaseUnavailable
 
 log = structlog.get_logger()
@@ -70,6 +71,7 @@ class Polling:
         self._heard_at = self.clock()
         await self.intake.record([(update, self.intake.read(update)) for update in updates])
         self._offset = max(int(update["update_id"]) for update in updates) + 1
+        await let_ring()
 
     async def _get(self, seconds: int) -> list[Update]:
         # As plain JSON: the library's own reading of updates fails as a whole where one has an unknown shape.
