@@ -28,6 +28,7 @@ from workspace_store import (
     memory_index,
     outbox,
     principal,
+    schedules,
     tasks,
     texts,
 )
@@ -40,6 +41,8 @@ from workspace_store.memory import Hit, Note, note
 
 FORGOTTEN = texts.FORGOTTEN
 APPROVAL_KIND = "memory.forget"
+TOLD = ("told", "agent")
+"""Sources of notes that are what was said in their turn."""
 SWEPT_CHARACTERS = 6
 """Shorter words are everywhere."""
 EVENTS_BEFORE = 5000
@@ -99,10 +102,16 @@ def of_hit(hit: Hit) -> Target:
 
 
 def with_origins(connection: Connection, owner: UUID, targets: Sequence[Target]) -> list[Target]:
-    """The targets, with the turns in which forgotten notes were told, and the notes they took the place of."""
+    """The targets, with the turns in which forgotten notes were told and the notes told in forgotten turns, and the
+    notes they took the place of."""
     found = {(one.kind, one.id): one for one in targets}
     scope = principal.scope(connection, owner)
-    for one in targets:
+    turns = [one.id for one in targets if one.kind == "turn"]
+    told = (note.c.turn.in_(turns), note.c.principal.in_(scope), note.c.source.in_(TOLD))
+    for row in connection.execute(select(note.c.id).where(*told)).all():
+        (whole,) = memory.find(connection, owner, row.id.hex)
+        found.setdefault(("note", whole.id), of_note(whole))
+    for one in list(found.values()):
         if one.kind != "note":
             continue
         query = select(note.c.id).where(note.c.id == one.id, note.c.principal.in_(scope))
@@ -111,7 +120,7 @@ def with_origins(connection: Connection, owner: UUID, targets: Sequence[Target])
         (whole,) = memory.find(connection, owner, one.id.hex)
         for each in (whole, *memory.predecessors(connection, owner, whole)):
             found.setdefault(("note", each.id), of_note(each))
-            if each.turn is not None and each.source in ("told", "agent"):
+            if each.turn is not None and each.source in TOLD:
                 found.setdefault(("turn", each.turn), Target("turn", each.turn, each.at))
     return list(found.values())
 
@@ -182,6 +191,7 @@ def _turn(connection: Connection, scope: Sequence[UUID], identifier: UUID, words
     )
     facts.write(connection, owner, row.seq, ())
     commitments.forget_turn(connection, identifier)
+    _made_in(connection, scope, identifier, words)
     memory_index.remove(connection, scope, str(identifier))
     event_, payload = journal.event, journal.payload
     of_turn = select(event_.c.seq).where(event_.c.principal == owner, event_.c.turn == identifier)
@@ -198,6 +208,18 @@ def _turn(connection: Connection, scope: Sequence[UUID], identifier: UUID, words
             connection.execute(delete(payload).where(payload.c.principal == owner, *before, about))
         _replies(connection, message.id)
     return 1
+
+
+def _made_in(connection: Connection, scope: Sequence[UUID], turn: UUID, words: list[str]) -> None:
+    """What a turn asked of somebody and set itself to do, in words that need not be those of the turn."""
+    asked, opened = approvals.approval, tasks.task
+    mine = (asked.c.turn == turn, asked.c.principal.in_(scope), asked.c.status != "pending")
+    words += connection.execute(select(asked.c.text).where(*mine)).scalars()
+    connection.execute(update(asked).where(*mine).values(request="{}"))
+    closed = (opened.c.turn == turn, opened.c.principal.in_(scope), opened.c.closed_at.is_not(None))
+    words += connection.execute(select(opened.c.goal).where(*closed)).scalars()
+    blank = {"goal": FORGOTTEN, "plan": "[]", "check_command": "", "evidence": "", "report": ""}
+    connection.execute(update(opened).where(*closed).values(**blank))
 
 
 def _message(connection: Connection, identifier: UUID, envelope: str) -> None:
@@ -236,15 +258,22 @@ def _imported(connection: Connection, scope: Sequence[UUID], identifier: UUID, w
     return 1
 
 
-REPEATED: tuple[tuple[Table, str, Sequence[str]], ...] = (
-    (turn_record, "principal", ("messages", "folded")),
-    (inbox.inbox, "principal", ("envelope",)),
-    (outbox.outbox, "principal", ("content",)),
-    (approvals.approval, "principal", ("text",)),
-    (commitments.commitment, "principal", ("body",)),
-    (tasks.task, "principal", ("goal", "plan", "evidence", "report")),
+REPEATED: tuple[tuple[Table, Sequence[str]], ...] = (
+    (turn_record, ("messages", "folded")),
+    (inbox.inbox, ("envelope",)),
+    (outbox.outbox, ("content",)),
+    (approvals.approval, ("text", "request")),
+    (commitments.commitment, ("body",)),
+    (tasks.task, ("goal", "plan", "check_command", "evidence", "report")),
+    (schedules.schedule, ("note",)),
+    (changes.message_change, ("before", "after")),
+    (attachments.attachment, ("name", "reason")),
+    (checkpoints.generation, ("note",)),
+    (facts.folding, ("reason",)),
 )
-"""Where words are said again: answers that showed them, turns that looked for them."""
+"""Where words are said again: answers that showed them, turns that looked for them, what was made of them."""
+FINDABLE: tuple[tuple[str, Table, str], ...] = (("note", note, "body"), ("imported", imported, "text"))
+"""What repeats them and has an entry of its own in the index: kind, table, column."""
 
 
 def _sweep(connection: Connection, scope: Sequence[UUID], words: Sequence[str]) -> None:
@@ -255,14 +284,33 @@ def _sweep(connection: Connection, scope: Sequence[UUID], words: Sequence[str]) 
         quoted = to_json(said)[1:-1]
         _index_again(connection, scope, quoted)
         facts.blank(connection, scope, said)
-        for where, owner, names in REPEATED:
-            for name in names:
-                column = where.c[name]
-                mine = (where.c[owner].in_(scope), column.contains(quoted, autoescape=True))
-                connection.execute(update(where).where(*mine).values({name: func.replace(column, quoted, FORGOTTEN)}))
+        schedules.remove_saying(connection, scope, said)
+        for kind, where, name in FINDABLE:
+            _blank_findable(connection, scope, kind, where, name, said)
+        # As it stands in JSON, as it was said, and as it is kept on one line.
+        for form in dict.fromkeys((quoted, said, " ".join(said.split()))):
+            for where, names in REPEATED:
+                for name in names:
+                    column = where.c[name]
+                    mine = (where.c.principal.in_(scope), column.contains(form, autoescape=True))
+                    blank = func.replace(column, form, FORGOTTEN)
+                    connection.execute(update(where).where(*mine).values({name: blank}))
         payload = journal.payload
         mine = (payload.c.principal.in_(scope), payload.c.body.contains(quoted, autoescape=True))
         connection.execute(delete(payload).where(*mine))
+
+
+def _blank_findable(
+    connection: Connection, scope: Sequence[UUID], kind: str, where: Table, name: str, said: str
+) -> None:
+    column = where.c[name]
+    mine = (where.c.principal.in_(scope), column.contains(said, autoescape=True))
+    columns = (where.c.id, where.c.principal, where.c.at, column.label("words"))
+    for row in connection.execute(select(*columns).where(*mine)).all():
+        left = row.words.replace(said, FORGOTTEN)
+        memory_index.remove(connection, scope, str(row.id))
+        connection.execute(update(where).where(where.c.id == row.id).values({name: left}))
+        memory_index.index(connection, row.principal, kind, str(row.id), left, int(row.at))
 
 
 def _index_again(connection: Connection, scope: Sequence[UUID], quoted: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 from uuid import UUID, uuid4
@@ -173,6 +173,13 @@ def remove(connection: Connection, found: Schedule) -> bool:
         return False
     _record(connection, found, "schedule.changed", {"to": "removed"})
     return True
+
+
+def remove_saying(connection: Connection, scope: Sequence[UUID], words: str) -> None:
+    """Remove those that would say these words, which are forgotten."""
+    mine = (schedule.c.principal.in_(scope), schedule.c.text.contains(words, autoescape=True))
+    for row in connection.execute(select(schedule).where(*mine)).all():
+        remove(connection, _read(row))
 
 
 def _change(connection: Connection, found: Schedule, of: tuple[Status, ...], to: Status, due: int | None) -> bool:

@@ -108,3 +108,25 @@ async def test_codes_said_by_an_address_of_any_script_are_gone(town: Town) -> No
     assert user is not None
     town.database.write_now(lambda c: forgetting.erase(c, [user.id]))
     assert town.database.read_now(lambda c: c.execute(text("SELECT other FROM link_code")).all()) == []
+
+
+NOBODYS = {
+    "code_guess": "by sender, erased with the identity", "hook_delivery": "ids of other programs' deliveries",
+    "identity": "by user", "mailbox": "how far a mailbox was read", "pairing": "by claim, erased with the identity",
+    "reader": "which process reads", "receipt": "says by UUID what was erased", "room": "a room is nobody's own",
+    "user_account": "the person",
+}  # fmt: skip
+
+
+def test_every_table_is_somebodys_or_known_to_be_nobodys() -> None:
+    """Whoever adds a table decides whose its rows are: what is nobody's stays when a person is forgotten."""
+    owned = {found.name for found in forgetting.all_tables() if {*forgetting.OWNED_BY} & {*found.c.keys()}}
+    assert {found.name for found in forgetting.all_tables()} - owned - forgetting.CHAIN - {*NOBODYS} == set()
+    people = {*forgetting.OWNED_BY, *forgetting.DONE_BY}
+    others = {
+        (found.name, key.parent.name)
+        for found in forgetting.all_tables()
+        for key in found.foreign_keys
+        if key.column.table.name in ("user_account", "principal") and key.parent.name not in people
+    }
+    assert others <= {("principal", "merged_into"), ("user_account", "id"), ("room", "id")}

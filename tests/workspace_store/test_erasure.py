@@ -6,16 +6,36 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, LargeBinary, String, text
 
+from identity import forgetting
 from tests.workspace_store.people import person, receive
-from workspace_store import checkpoints, erasure, imported, inbox, journal, memory, memory_index, outbox
+from workspace_store import (
+    approvals,
+    changes,
+    checkpoints,
+    commitments,
+    erasure,
+    facts,
+    imported,
+    inbox,
+    journal,
+    memory,
+    memory_index,
+    outbox,
+    schedules,
+    tasks,
+)
+from workspace_store.approvals import Place
 from workspace_store.database import Database, to_json
 from workspace_store.erasure import Target
 from workspace_store.imported import Words
 from workspace_store.journal import Event
 from workspace_store.memory_search import packed
 from workspace_store.outbox import Address
+from workspace_store.recurrence import Recurrence
+from workspace_store.schedules import ScheduleLimits, Wanted
+from workspace_store.tasks import PlanStep
 
 SECRET = "the heron nests by the mill"
 HERE = Address("local", "", "c", "")
@@ -166,3 +186,89 @@ def test_a_merged_ones_notes_are_forgotten_as_ones_own_and_not_after_the_unmergi
     assert forget(database, owner, [Target("note", identifier)]).notes == 0
     merged_into(owner)
     assert forget(database, owner, [Target("note", identifier)]).notes == 1
+
+
+SWEPT = {
+    *((where.name, name) for where, names in erasure.REPEATED for name in names),
+    *((where.name, name) for _, where, name in erasure.FINDABLE),
+    ("turn_fact", "value"), ("turn_fact", "lookup"), ("context_head", "body"), ("journal_payload", "body"),
+    ("schedule", "text"),
+}  # fmt: skip
+WORDLESS = {
+    # Names, places, states and hashes.
+    "attachment": "account blob channel content_type reference status claimed_by", "checkpoint": "*",
+    "continuation": "left place", "effect": "*", "egress_grant": "*", "identity_event": "*", "journal_event": "*",
+    "generation": "manifest_digest", "memory_entry": "kind ref", "memory_vector": "model vector", "spending": "*",
+    "approval": "account channel code conversation kind request_hash role status thread token key reply choice choices "
+                "decided_by_name decided_via",
+    "commitment": "key ending", "imported": "key role channel", "message_change": "key kind",
+    "inbox": "account channel conversation dedupe_key kind status thread",
+    "note": "key kind source subject", "outbox": "account channel claimed_by conversation error external_id key status "
+            "thread", "task": "key state", "turn_fact": "kind", "journal_payload": "salt",
+    "schedule": "account channel code conversation external_id kind missed reply spec status thread zone",
+    # The crontab is a file of the workspace, and files are not searched for what was said.
+    "timer": "*",
+}  # fmt: skip
+
+
+def test_every_column_that_may_hold_words_is_swept(database: Database) -> None:
+    """Whoever adds a table decides whether people's words come into it."""
+    missing = [
+        (found.name, column.name)
+        for found in forgetting.all_tables()
+        if "principal" in found.c
+        for column in found.c
+        if isinstance(column.type, String | LargeBinary) and (found.name, column.name) not in SWEPT
+        if WORDLESS.get(found.name, "") != "*" and column.name not in WORDLESS.get(found.name, "").split()
+    ]
+    assert missing == []
+
+
+def everywhere(connection: Connection, owner: UUID, said: str) -> None:
+    """The same words wherever they may be said again."""
+    turn = live(connection, owner, "and again", said)
+    memory.write_note(connection, owner, "again", f"Ann says: {said}", None)
+    imported.take(connection, owner, [Words("9", 9, "user", f"long ago: {said}")])
+    tasks.open_task(connection, owner, "t", f"count {said}", plan=[PlanStep(said)], check=f"echo {said}")
+    commitments.make(connection, owner, "c", f"I will count {said}")
+    facts.write(connection, owner, 1, [("decision", said)])
+    facts.failed(connection, owner, f"{said} is missing")
+    approvals.request(
+        connection, key="a", kind="tool", principal=owner, at=Place(HERE, {}, owner),
+        request={"tool": "send_message", "arguments": {"text": said}}, text=f"send {said}", turn=turn,
+    )  # fmt: skip
+    wanted = Wanted(Recurrence("every", "86400"), said)
+    schedules.add(connection, owner, owner, wanted, Place(HERE, {}, owner), "s", ScheduleLimits())
+    message = receive(connection, owner, to_json({"text": said, "context": "", "attachments": []}))
+    changes.record(connection, "e", owner, message, "edited", tell=(said, f"{said}!"))
+
+
+@pytest.mark.parametrize("said", [SECRET, 'the heron\tsaid "mill"\nand flew'])
+def test_what_is_forgotten_is_gone_wherever_it_was_said_again(database: Database, owner: UUID, said: str) -> None:
+    identifier = database.write_now(lambda c: memory.write_note(c, owner, "k", said, None))
+    database.write_now(lambda c: everywhere(c, owner, said))
+    assert forget(database, owner, [Target("note", identifier)]).notes == 1
+    left = database.read_now(everything)
+    assert "heron" not in left, [line for line in left.splitlines() if "heron" in line]
+    assert "ann says" in left
+    assert database.read_now(lambda c: memory.search(c, owner, "heron mill")) == []
+    assert [hit.kind for hit in database.read_now(lambda c: memory.search(c, owner, "Ann says"))] == ["note"]
+    assert database.read_now(lambda c: journal.verify(c, owner))[1] == []
+
+
+def test_a_forgotten_turn_takes_what_was_made_in_it(database: Database, owner: UUID) -> None:
+    def before(connection: Connection) -> UUID:
+        turn = live(connection, owner, f"please remember: {SECRET}", note="herons nest")
+        done = tasks.open_task(connection, owner, "t", "count the herons", check="ls heron", turn=turn)
+        tasks.close(connection, done.id, "dropped")
+        found = approvals.request(
+            connection, key="a", kind="tool", principal=owner, at=Place(HERE, {}, owner), text="tell of herons",
+            request={"text": "herons!"}, turn=turn,
+        )  # fmt: skip
+        approvals.decide(connection, found.id, None, "deny", via="test", hooks={})
+        return turn
+
+    turn = database.write_now(before)
+    assert forget(database, owner, [Target("turn", turn)]).to_json() == {"notes": 1, "turns": 1, "imported": 0}
+    left = database.read_now(everything)
+    assert "heron" not in left, [line for line in left.splitlines() if "heron" in line]
