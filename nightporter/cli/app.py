@@ -144,6 +144,19 @@ def rooms(
 
 
 @app.command()
+def bench(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]…", help="start, memory, telegram, …; all without a name.")
+    ] = None,
+) -> int:
+    """Measure this machine against the budgets, in homes of its own that are removed afterwards."""
+    from bench.__main__ import main
+
+    main(names or [])
+    return 0
+
+
+@app.command()
 def doctor(json: Json = False) -> int:
     """Check this machine and the settings, and say what to do. Exit code 1 when something has to be done."""
     from nightporter.doctor import command
