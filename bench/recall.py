@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -124,7 +125,8 @@ def _ask(
     taken = []
     for question, meaning in zip(questions, meanings, strict=True):
         start = time.perf_counter()
-        hits = database.read_now(lambda c, q=question, m=meaning: memory.search(c, owner, q.words, FIRST, meaning=m))
+        search = partial(memory.search, owner=owner, query=question.words, limit=FIRST, meaning=meaning)
+        hits = database.read_now(search)
         taken.append((time.perf_counter() - start) * 1000)
         found[question.own].append(str(question.turn) in [hit.ref for hit in hits])
     rows = []

@@ -31,9 +31,9 @@ def measure(count: int = 500) -> list[Row]:
             claim = _claim((number * 7919) % USERS)
             known.append(_timed(database, lambda connection, claim=claim: admit(connection, claim, access)))
         last = None
-        while page := database.read_now(lambda connection, last=last: users.page(connection, last, 100)):
+        while page := database.read_now(partial(users.page, after=last, limit=100)):
             last = page[-1]
-            pages.append(_timed(database, lambda connection, last=last: users.page(connection, last, 100)))
+            pages.append(_timed(database, partial(users.page, after=last, limit=100)))
         database.close()
     return [
         Row("10,000 users: resolve a known sender", known, 2, "ms"),
