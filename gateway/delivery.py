@@ -18,6 +18,7 @@ from pathlib import Path
 import structlog
 from sqlalchemy import Connection
 
+from gateway.asking.links import Links
 from gateway.channel import Channel, Outcome, Refused, Sent, Uncertain
 from gateway.drafts import Drafts
 from identity import codes
@@ -48,6 +49,8 @@ class Delivery:
     """Channels for which sending is nothing but recording: done in the transaction that claims."""
     drafts: Drafts | None = None
     """What is shown of turns that run: its showing ends before the final words are sent."""
+    links: Links | None = None
+    """What a question's link is made with; None: questions have none."""
     bell: asyncio.Event = field(default_factory=asyncio.Event)
     _news: bool = False
     _closing: bool = False
@@ -136,6 +139,8 @@ class Delivery:
         try:
             if self.drafts is not None:
                 reply = await self.drafts.finish(reply)
+            if self.links is not None:
+                reply = await self.links.added(reply)
             reached(Point.DELIVERY_CLAIMED)
             outcome = await self.channels[reply.channel].send(reply)
         except Exception as error:

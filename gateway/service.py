@@ -16,6 +16,8 @@ import structlog
 import uvicorn
 from redis.exceptions import RedisError
 
+from gateway.asking.links import Links, Seals
+from gateway.asking.routes import ApprovalPages
 from gateway.channel import Channel
 from gateway.delivery import Delivery
 from gateway.drafts import Drafts
@@ -78,6 +80,7 @@ async def serve(
     connect: Callable[[], redis.Redis],
     connect_async: Callable[[], redis.asyncio.Redis],
     token: str,
+    public_url: str,
     access: Access,
     limits: Limits,
     http: socket.socket,
@@ -100,7 +103,9 @@ async def serve(
     ringer = Ringer(connect)
     channels: dict[str, Channel] = {LocalChannel.name: LocalChannel()}
     drafts = Drafts(life.id, database, lives, channels)
-    delivery = Delivery(life.id, database, lives, channels, frozenset({LocalChannel.name}), drafts)
+    seals = Seals.of(token)
+    links = Links(database, seals, public_url) if public_url else None
+    delivery = Delivery(life.id, database, lives, channels, frozenset({LocalChannel.name}), drafts, links)
     listeners = Listeners()
 
     def ring(accepted: Accepted) -> None:
@@ -146,9 +151,11 @@ async def serve(
         return pulling + [word for platform in outside for word in platform.wrong()]
 
     health = Health(database, lives, connect_async, wrong)
-    local = Local(inbox, database, token, listeners, health)
+    local = Local(inbox, database, token, listeners, health, links)
+    pages = ApprovalPages(database, hooks, seals, token, public_url.startswith("https:"), wake, delivery.ring)
     delivered = HookRoutes(incoming, database, access, limits, ring, max_hook_bytes)
-    app = local.app([*delivered.routes(), *(route for platform in outside for route in platform.routes())])
+    of_platforms = (route for platform in outside for route in platform.routes())
+    app = local.app([*pages.routes(), *delivered.routes(), *of_platforms])
     config = uvicorn.Config(
         app, http=BoundedHttp, backlog=BACKLOG, log_config=None, access_log=False, lifespan="off",
         timeout_graceful_shutdown=1,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -21,6 +22,18 @@ from workspace_store.section import (
 )
 
 
+def _bare(value: str) -> str:
+    if not value:
+        return value
+    parts = urlsplit(value)
+    if parts.query or parts.fragment or parts.username or not parts.hostname or not value.isascii() or " " in value:
+        raise ValueError("it is more than an address and a path; write for example https://porter.example.org")
+    return value
+
+
+PublicUrl = Annotated[WebUrl, AfterValidator(_bare)]
+
+
 class HttpSettings(Section):
     """``[http]``: the local channel, the console and the platforms' webhooks."""
 
@@ -30,6 +43,8 @@ class HttpSettings(Section):
     """Bearer token of the owner; made at first start into `<home>/token` (mode 0600) when not set."""
     token_file: SettingsPath = None
     """File that holds `token`."""
+    public_url: PublicUrl = ""
+    """Where people reach this (`https://porter.example.org`): questions link to their page. Empty: no links."""
     max_hook_bytes: PositiveInt = 1 << 20
     """Largest delivery to a hook that is accepted, in bytes."""
 

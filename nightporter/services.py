@@ -114,6 +114,7 @@ def gateway(context: ServiceContext) -> None:
             connect=partial(redis_client, settings.redis_url, settings.home),
             connect_async=partial(async_redis_client, settings.redis_url, settings.home),
             token=ensure_token(settings),
+            public_url=settings.http.public_url.rstrip("/"),
             access=Access(settings.access.policy, settings.access.admins, settings.access.rooms),
             limits=Limits(settings.access.sender_per_minute, settings.access.channel_per_minute),
             http=context.sockets["http"],

@@ -66,8 +66,8 @@ from workspace_store.tenancy import Tenancy
 __all__ = [
     "ALWAYS", "APPROVE", "DENY", "FOR_AN_HOUR", "QUESTION", "SIMPLE", "Approval", "ApprovalRow", "BadEdit", "Choice",
     "Decider", "Decision", "Hooks", "Kind", "Place", "Revised", "Verdict", "amend", "any_due", "approval", "buttons",
-    "consume", "decide", "done", "expire_due", "find", "get", "hash_request", "move", "move_asked_at", "move_back",
-    "of_question", "place_of", "request", "waiting",
+    "consume", "decide", "done", "expire_due", "find", "get", "hash_request", "may_answer", "move", "move_asked_at",
+    "move_back", "of_question", "place_of", "request", "waiting",
 ]  # fmt: skip
 
 Role = Literal["asked", "admin"]
@@ -261,7 +261,7 @@ def decide(
     found = find(connection, code)
     if found is None:
         return Decision("unknown")
-    if not _may(connection, found, decider):
+    if not may_answer(connection, found, decider):
         return Decision("not_yours", found)
     if found.status != "pending":
         return Decision("expired" if found.status == "expired" else "already", found)
@@ -355,7 +355,7 @@ def pending(connection: Connection, kind: str) -> int:
     return int(connection.execute(found).scalar_one())
 
 
-def _may(connection: Connection, found: Approval, decider: Decider | None) -> bool:
+def may_answer(connection: Connection, found: Approval, decider: Decider | None) -> bool:
     """In a room whoever asked for the work may answer, unless they are a guest, and any admin."""
     if decider is None:
         return True

@@ -372,25 +372,36 @@ def _settle(connection: Connection, reply: UUID, claimer: str, **values: object)
 
 @dataclass(frozen=True)
 class Said:
-    """A reply as its reader sees it. ``files``: ``name``, ``content_type``, ``size`` and ``blob`` of each."""
+    """A reply as its reader sees it. ``files``: ``name``, ``content_type``, ``size`` and ``blob`` of each.
+
+    ``question``: its id where it asks something.
+    """
 
     text: str
     at: int
     status: str
     possibly_repeated: bool
     files: Sequence[Mapping[str, Any]] = ()
+    question: UUID | None = None
 
 
 def answers(connection: Connection, message: UUID) -> list[Said]:
     """The replies to one message, in order."""
     rows = connection.execute(
-        select(outbox.c.content, outbox.c.queued_at, outbox.c.status, outbox.c.possibly_repeated)
+        select(outbox.c.content, outbox.c.queued_at, outbox.c.status, outbox.c.possibly_repeated, outbox.c.id)
         .where(outbox.c.inbox == message, outbox.c.status.not_in(("draft", "withdrawn")))
         .order_by(outbox.c.number)
     )
     found = [(json.loads(row.content), row) for row in rows]
     return [
-        Said(content["text"], row.queued_at, row.status, row.possibly_repeated, content.get("files") or ())
+        Said(
+            content["text"],
+            row.queued_at,
+            row.status,
+            row.possibly_repeated,
+            content.get("files") or (),
+            row.id if content.get("buttons") else None,
+        )
         for content, row in found
     ]
 

@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
+from gateway.asking.links import Links
 from gateway.health import Health
 from gateway.local import channel, downloads, texts
 from gateway.local.downloads import download, listed
@@ -52,6 +53,8 @@ class Local:
     token: str
     listeners: Listeners
     health: Health
+    links: Links | None = None
+    """What a question's link is made with; None: questions have none."""
 
     def app(self, platforms: Sequence[BaseRoute] = ()) -> Starlette:
         """The application; ``platforms``: routes that check a proof of their own."""
@@ -136,6 +139,8 @@ class Local:
 
     async def _get_message(self, request: Request) -> Response:
         user, identifier, row, said = await self._answered(request)
+        if self.links is not None:
+            said = await self.links.added_to_said(said)
         replies = [
             {
                 "text": reply.text,
