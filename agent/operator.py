@@ -14,6 +14,7 @@ from agent.tool import Tool, Tools
 from agent.trajectory import Context, Said
 
 FORMS: tuple[tuple[re.Pattern[str], str, str], ...] = (
+    (re.compile(r"\$&(?P<policy>restart|ask|never)\s+(?P<command>.+)", re.DOTALL), "shell", "background"),
     (re.compile(r"\$&\s*(?P<command>.+)", re.DOTALL), "shell", "background"),
     (re.compile(r"\$\s*(?P<command>.+)", re.DOTALL), "shell", ""),
     (re.compile(r"remember\b[:,]?\s*(?:that\s+)?(?P<text>.+)", re.DOTALL | re.IGNORECASE), "remember", ""),
@@ -24,6 +25,8 @@ FORMS: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (re.compile(r"tasks\s*", re.IGNORECASE), "tasks", ""),
     (re.compile(r"output\s+(?P<task>\d{1,9})\s*", re.IGNORECASE), "task_output", ""),
     (re.compile(r"stop\s+(?P<task>\d{1,9})\s*", re.IGNORECASE), "stop_task", ""),
+    (re.compile(r"start\s+(?P<task>\d{1,9})\s*", re.IGNORECASE), "start_task", ""),
+    (re.compile(r"start\s+(?P<task>\d{1,9})\s+(?P<policy>restart|ask|never)\s*"), "start_task", ""),
 )
 
 TOOL = re.compile(r"[!/]tool(?:\s+(?P<name>[\w-]+)\s*(?P<arguments>.*))?", re.DOTALL | re.IGNORECASE)

@@ -12,6 +12,9 @@ from typing import Any, Literal, Protocol
 
 CommandStatus = Literal["exited", "running", "interrupted"]
 
+Policy = Literal["restart", "ask", "never"]
+"""What becomes of a background task that a sleep ends: started again, kept for a person's word, or neither."""
+
 
 @dataclass(frozen=True)
 class CommandResult:
@@ -44,11 +47,12 @@ class BackgroundTask:
     task: int
     argv: tuple[str, ...]
     cwd: str
-    state: Literal["running", "exited", "lost"]
+    state: Literal["running", "exited", "lost", "stopped"]
+    """``stopped``: a sleep ended it, and it waits for a person's word."""
     exit_code: int | None
     log: str
     """Path of its log inside the sandbox; empty where the agent does not hold its output."""
-    policy: Literal["restart", "ask", "never"]
+    policy: Policy
     starts: int
     started_at: float
     """Unix seconds."""
@@ -120,9 +124,12 @@ class Sandbox(Protocol):
         terminal: str = "main",
         timeout: float | None = None,
         background: bool = False,
+        policy: Policy = "restart",
         on_output: OutputListener | None = None,
     ) -> CommandResult:
         """Run ``command`` in a named terminal (seconds for ``timeout``; None: the setting's).
+
+        ``policy`` is for one in the background.
 
         At most once per ``call_id`` and sandbox: a second call with the same id waits for and returns the first's
         result. Raises SandboxLost, SandboxUnavailable.
@@ -152,6 +159,10 @@ class Sandbox(Protocol):
     async def task_output(self, task: int, tail_bytes: int = 8192) -> str: ...
 
     async def stop_task(self, task: int) -> BackgroundTask: ...
+
+    async def start_task(self, task: int, policy: Policy | None = None) -> BackgroundTask:
+        """Start one that is over again, where it was and into the same log; ``policy``: from now on."""
+        ...
 
     async def capture(self) -> str | None:
         """Publish process state now; its digest. None where a terminal is busy and the last publication stands."""

@@ -36,10 +36,10 @@ def with_role(policy: str, role: str) -> str:
 CAPABILITIES = """I have no model yet, so I understand a few exact forms:
 
 - `$ command` runs a command in your sandbox; directory, variables, functions and files stay for next time
-- `$& command` runs it in the background as a task
+- `$& command` runs it in the background as a task (`$&never command`: it is not started again after a sleep)
 - `remember …` keeps a note
 - `recall …` finds notes and earlier turns
-- `tasks` lists background tasks (processes); `output N` and `stop N` act on one
+- `tasks` lists background tasks (processes); `output N`, `stop N` and `start N` act on one
 - `task start …` opens a task (a goal), `task N done` claims it, and I check it; `promise …` keeps what was promised
 - `!tool` lists the tools there are, `!tool NAME {"argument": "value"}` uses one
 - `!send PATH` sends a file of your workspace, `!show PATH` shows a picture; files you send me go to `/workspace/inbox`

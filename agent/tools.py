@@ -14,7 +14,7 @@ from agent.fetch_tool import FETCH
 from agent.file_tools import FILE_TOOLS
 from agent.memory_tools import MEMORY_TOOLS
 from agent.message_tool import SEND_MESSAGE
-from agent.sandbox import CommandResult, SandboxError
+from agent.sandbox import CommandResult, Policy, SandboxError
 from agent.schedule_tool import SCHEDULE
 from agent.skill_tool import SKILL_TOOL
 from agent.subtask_tool import SUBTASK_TOOL
@@ -31,6 +31,7 @@ class ShellArguments(Arguments):
     command: str = Field(min_length=1, description="What bash runs. State stays for the next command.")
     terminal: str = Field("main", description="A named terminal; each has a directory and variables of its own.")
     background: bool = Field(False, description="Run it as a background task and do not wait.")
+    policy: Policy = Field("restart", description="At the next wake, a background task: restart, ask first, or never.")
     timeout: int | None = Field(
         None, ge=1, le=LONGEST_SECONDS, description="Seconds to wait for its end; then it goes on as a background task."
     )
@@ -45,12 +46,17 @@ class TaskArguments(Arguments):
     task: int = Field(ge=1, description="The background task's number.")
 
 
+class StartArguments(TaskArguments):
+    policy: Policy | None = Field(None, description="What becomes of it at the next wake: restart, ask or never.")
+
+
 async def _shell(host: ToolHost, call_id: str, arguments: Mapping[str, Any]) -> ToolResult:
     result = await host.sandbox.run(
         f"{host.turn.hex}:{call_id}",
         str(arguments["command"]),
         terminal=str(arguments.get("terminal", "main")),
         background=bool(arguments.get("background", False)),
+        policy=arguments.get("policy", "restart"),
         timeout=arguments.get("timeout"),
         on_output=host.listener(call_id),
     )
@@ -97,6 +103,11 @@ async def _stop_task(host: ToolHost, call_id: str, arguments: Mapping[str, Any])
     return ToolResult(texts.task_line(stopped), touched=True)
 
 
+async def _start_task(host: ToolHost, call_id: str, arguments: Mapping[str, Any]) -> ToolResult:
+    started = await host.sandbox.start_task(int(arguments["task"]), arguments.get("policy"))
+    return ToolResult(texts.task_line(started), touched=True)
+
+
 async def _send_file(host: ToolHost, call_id: str, arguments: Mapping[str, Any]) -> ToolResult:
     path = str(arguments["path"]).strip()
     try:
@@ -141,6 +152,14 @@ TOOLS: Mapping[str, Tool] = {
             arguments=SendFileArguments,
         ),
         Tool("stop_task", "Stop a background task.", "idempotent", _stop_task, True, TaskArguments),
+        Tool(
+            "start_task",
+            "Start a background task again that sleep ended, or set what becomes of one at the next wake.",
+            "once",
+            _start_task,
+            True,
+            StartArguments,
+        ),
         *TASK_TOOLS,
     )
 }

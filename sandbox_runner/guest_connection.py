@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from agent.sandbox import BackgroundTask, CommandResult, OutputListener, SandboxError, SandboxLost
+from agent.sandbox import BackgroundTask, CommandResult, OutputListener, Policy, SandboxError, SandboxLost
 from sandbox_runner.egress.screening import Screen
 from sandbox_runner.guest_frames import (
     EVENT,
@@ -168,6 +168,7 @@ class GuestConnection:
         terminal: str = "main",
         timeout: float,
         background: bool = False,
+        policy: Policy = "restart",
         output_bytes: int = 1 << 20,
         on_output: OutputListener | None = None,
     ) -> CommandResult:
@@ -183,6 +184,7 @@ class GuestConnection:
                 terminal=terminal,
                 timeout_s=timeout,
                 background=background,
+                policy=policy,
                 output_bytes=output_bytes,
             )
         finally:
@@ -226,6 +228,10 @@ class GuestConnection:
         """SIGTERM, SIGKILL after ``grace`` seconds; returns once it has ended."""
         answer = await self._ask("task_stop", within=grace + ANSWER_SECONDS, task=task, grace_s=grace)
         return task_of(self._checked(OneTask, answer).task)
+
+    async def start_task(self, task: int, policy: Policy | None = None) -> BackgroundTask:
+        """Start one that is over again; ``policy``: from now on. Raises GuestRefused with why not."""
+        return task_of(self._checked(OneTask, await self._ask("task_start", task=task, policy=policy or None)).task)
 
     async def told(self, task: int, starts: int) -> None:
         """The end of that start of a task was recorded: it need not be kept any longer."""

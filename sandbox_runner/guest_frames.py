@@ -50,7 +50,7 @@ class TaskRecord(Said):
     task: _Count
     argv: Annotated[tuple[Annotated[str, Field(max_length=1 << 18)], ...], Field(max_length=8192, strict=False)]
     cwd: _FilePath
-    state: Literal["running", "exited", "lost"]
+    state: Literal["running", "exited", "lost", "stopped"]
     exit_code: int | None
     log: _FilePath
     policy: Literal["restart", "ask", "never"]

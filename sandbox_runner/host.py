@@ -19,6 +19,7 @@ from agent.sandbox import (
     FrozenFile,
     OutputListener,
     PlacedFile,
+    Policy,
     Sandbox,
     SandboxError,
     SandboxLost,
@@ -150,11 +151,18 @@ class TurnSandbox:
         terminal: str = "main",
         timeout: float | None = None,
         background: bool = False,
+        policy: Policy = "restart",
         on_output: OutputListener | None = None,
     ) -> CommandResult:
         return await self._awake(
             lambda: self._lent.run(
-                call_id, command, terminal=terminal, timeout=timeout, background=background, on_output=on_output
+                call_id,
+                command,
+                terminal=terminal,
+                timeout=timeout,
+                background=background,
+                policy=policy,
+                on_output=on_output,
             )
         )
 
@@ -179,6 +187,9 @@ class TurnSandbox:
 
     async def stop_task(self, task: int) -> BackgroundTask:
         return await self._awake(lambda: self._lent.stop_task(task))
+
+    async def start_task(self, task: int, policy: Policy | None = None) -> BackgroundTask:
+        return await self._awake(lambda: self._lent.start_task(task, policy))
 
     async def capture(self) -> str | None:
         return await self._awake(self._lent.capture)

@@ -13,7 +13,7 @@ from uuid import UUID
 
 import structlog
 
-from agent.sandbox import BackgroundTask, CommandResult, OutputListener, SandboxError, SandboxLost, WakeReport
+from agent.sandbox import BackgroundTask, CommandResult, OutputListener, Policy, SandboxError, SandboxLost, WakeReport
 from sandbox_runner import kept_state, skills, texts
 from sandbox_runner.guest_connection import GuestConnection
 from sandbox_runner.keeper import Keeper
@@ -67,13 +67,14 @@ class Manager(Keeper):
         timeout: float | None,
         background: bool,
         on_output: OutputListener,
+        policy: Policy = "restart",
     ) -> CommandResult:
         seconds = timeout or self.limits.command_timeout_seconds
         if (seat := self._seats.get(owner)) is not None and seat.awake is not None:
             await self.disk.before_command(seat.awake.on_disk)
         async with self._answering(owner, seconds) as guest:
             result = await guest.run(
-                call_id, command, terminal=terminal, timeout=seconds, background=background,
+                call_id, command, terminal=terminal, timeout=seconds, background=background, policy=policy,
                 output_bytes=self.limits.output_bytes, on_output=on_output,
             )  # fmt: skip
         reached(Point.SANDBOX_RAN)
@@ -118,6 +119,11 @@ class Manager(Keeper):
         async with self._answering(owner, 0) as guest:
             self._seats[owner].stopped.add(task)
             return await guest.stop_task(task)
+
+    async def start_task(self, owner: UUID, task: int, policy: Policy | None) -> BackgroundTask:
+        async with self._answering(owner, 0) as guest:
+            self._seats[owner].stopped.discard(task)
+            return await guest.start_task(task, policy)
 
     async def look(self, owner: UUID) -> Look:
         """What is there, without waking anything."""

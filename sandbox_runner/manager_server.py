@@ -125,6 +125,10 @@ async def _stop_task(manager: Manager, connection: object, owner: UUID, given: d
     return asdict(await manager.stop_task(owner, given["task"]))
 
 
+async def _start_task(manager: Manager, connection: object, owner: UUID, given: dict[str, Any], tell: Any) -> Any:
+    return asdict(await manager.start_task(owner, given["task"], given["policy"]))
+
+
 async def _capture(manager: Manager, connection: object, owner: UUID, given: dict[str, Any], tell: Any) -> Any:
     async with manager.answering(owner) as guest:
         return (await guest.capture()).digest
@@ -202,6 +206,7 @@ OPS: Mapping[str, Op] = {
     "tasks": _tasks,
     "task_output": _task_output,
     "stop_task": _stop_task,
+    "start_task": _start_task,
     "capture": _capture,
     "look": _look,
     "skill": _skill,

@@ -23,6 +23,7 @@ from agent.sandbox import (
     FrozenFile,
     OutputListener,
     PlacedFile,
+    Policy,
     SandboxError,
     SandboxLost,
     SandboxUnavailable,
@@ -242,11 +243,12 @@ class LentSandbox:
         terminal: str,
         timeout: float | None,
         background: bool,
+        policy: Policy,
         on_output: Callable[[str], None] | None,
     ) -> CommandResult:
         found = await self._ask(
             "run", again=False, on_output=on_output, call_id=call_id, command=command, terminal=terminal,
-            timeout=timeout, background=background,
+            timeout=timeout, background=background, policy=policy,
         )  # fmt: skip
         return command_result(found)
 
@@ -269,6 +271,9 @@ class LentSandbox:
 
     async def stop_task(self, task: int) -> BackgroundTask:
         return background_task(await self._ask("stop_task", task=task))
+
+    async def start_task(self, task: int, policy: Policy | None) -> BackgroundTask:
+        return background_task(await self._ask("start_task", again=False, task=task, policy=policy))
 
     async def capture(self) -> str | None:
         found: str | None = await self._ask("capture")

@@ -12,7 +12,6 @@ import signal
 import stat
 
 from . import crontab, limits, processes
-from .crontab import NAME
 from .environment import Environment
 from .framing import Connection
 from .helpers import Helpers
@@ -56,8 +55,8 @@ class Guest:
         self.loop = loop
         self.base = base
         self.workspace = workspace
-        self._home = base.get("HOME", workspace)
-        self.folder = os.path.join(self._home, ".nightporter")
+        self.home = base.get("HOME", workspace)
+        self.folder = os.path.join(self.home, ".nightporter")
         self._runtime = _private_folder(base)
         self._shells = 0
         self.publisher = Publisher(self.folder)
@@ -124,7 +123,7 @@ class Guest:
 
     def reopen_roots(self, notes: list[str]) -> None:
         """Without these folders no shell starts, so that nobody could open them again."""
-        for folder in (self.workspace, self._home, self.folder):
+        for folder in (self.workspace, self.home, self.folder):
             if os.path.isdir(folder) and not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
                 with contextlib.suppress(OSError):
                     os.chmod(folder, stat.S_IMODE(os.stat(folder).st_mode) | stat.S_IRWXU)
@@ -208,12 +207,12 @@ class Guest:
         terminal.scroll(call)
         self._changed = False
         notes += self.publish()
-        self._give(terminal, call, "interrupted" if call.interrupted else "exited", ended.code, notes)
+        self.give(terminal, call, "interrupted" if call.interrupted else "exited", ended.code, notes)
         self.environment.told()
         self.environment.ended(call.milliseconds())
         terminal.proceed()
 
-    def _give(
+    def give(
         self,
         terminal: Terminal,
         call: Call,
@@ -281,7 +280,7 @@ class Guest:
         notes = [*terminal.notes, f"{why} It is background task {task.number}." if why else after]
         terminal.notes = []
         notes += self.publish()
-        self._give(terminal, call, "running", None, notes, task.number)
+        self.give(terminal, call, "running", None, notes, task.number)
         terminal.proceed()
 
     def _give_up_shell(self, terminal: Terminal, call: Call, shell: Shell) -> None:
@@ -295,24 +294,10 @@ class Guest:
         notes = [*terminal.notes, _HANGING_NOTE]
         terminal.notes = []
         notes += self.publish()
-        self._give(terminal, call, "interrupted", None, notes)
+        self.give(terminal, call, "interrupted", None, notes)
         terminal.proceed()
 
     # Tasks --------------------------------------------------------------------------------------------------------
-
-    def run_in_background(self, call: Call, terminal: Terminal) -> None:
-        state = terminal.state
-        cwd = self.folder_for(state["cwd"] if state else self.workspace, call.notes, f"terminal {terminal.name}")
-        environment = exported(state) if state else {}
-        task = Task(self.tasks.new_number(), ["bash", "-c", call.command], cwd, environment, "restart")
-        try:
-            self.tasks.start(task)
-        except OSError as error:
-            call.write(f"it could not be started: {error.strerror}\n".encode())
-            self._give(terminal, call, "exited", 126, [])
-            return
-        notes = self.publish()
-        self._give(terminal, call, "running", None, notes, task.number)
 
     def look(self) -> list[Task]:
         """Look for tasks nobody announced."""
@@ -351,7 +336,7 @@ class Guest:
         """Write the state file; notes for the person."""
         notes: list[str] = []
         self.reopen_roots(notes)
-        running = self.tasks.running() if self.sleeping is None else self.sleeping
+        running = self.tasks.stopped() + (self.tasks.running() if self.sleeping is None else self.sleeping)
         for task in running:
             task.look()
         self.look_at_crontab()
@@ -372,18 +357,6 @@ class Guest:
         if text not in self._notes:
             self._notes.append(text)
 
-    def run_timer(self, command: str, environment: dict[str, str]) -> Task | None:
-        """Start a line of the crontab; None: the run before still goes on. Raises OSError."""
-        argv = ["bash", "-c", command]
-        if any(task.timer and task.argv == argv for task in self.tasks.running()):
-            return None
-        notes: list[str] = []
-        task = Task(self.tasks.new_number(), argv, self.folder_for(self._home, notes, NAME), environment, "never")
-        task.timer = True
-        self.tasks.start(task)
-        self.change()
-        return task
-
     # Limits and ends ----------------------------------------------------------------------------------------------
 
     def _is_active(self) -> bool:
@@ -403,7 +376,7 @@ class Guest:
             call = terminal.current
             if call is not None:
                 told = True
-                self._give(terminal, call, "interrupted", None, [_PRESSURE_NOTE])
+                self.give(terminal, call, "interrupted", None, [_PRESSURE_NOTE])
         self._reap()
         if not told:
             self._notes.append(_PRESSURE_NOTE)

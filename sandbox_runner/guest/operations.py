@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 
-from . import crontab, restoring
+from . import crontab, restoring, starting
 from .framing import MAX_FRAME
 from .output import LiveOutput, decode
 from .requests import BadRequest, count, number, string
@@ -65,7 +65,7 @@ def _run(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
     call = Call(call_id, command, terminal.name, timeout, max(1024, min(size, DEFAULT_OUTPUT_BYTES)))
     guest.results.add(call, answer)
     if frame.get("background") is True:
-        guest.run_in_background(call, terminal)
+        starting.run_in_background(guest, call, terminal, _policy(frame, "restart"))
         return
     call.live = LiveOutput(guest.loop, lambda text: guest.show(call_id, text))
     guest.watch.when_relieved(lambda: terminal.submit(call))
@@ -133,6 +133,20 @@ def _task_stop(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
     task = _task(guest, frame)
     grace = number(frame, "grace_s", STOP_GRACE_S)
     guest.tasks.stop(task, lambda: answer({"task": task.told()}), grace)
+    guest.change()
+
+
+def _task_start(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
+    task = _task(guest, frame)
+    starting.at_word(guest, task, _policy(frame, ""))
+    answer({"task": _task(guest, frame).told()})
+
+
+def _policy(frame: dict[str, Any], default: str) -> str:
+    policy = string(frame, "policy", 10, default)
+    if policy not in (*starting.POLICIES, default):
+        raise BadRequest(f"a policy is one of {', '.join(starting.POLICIES)}")
+    return policy
 
 
 def _told(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
@@ -198,7 +212,7 @@ def _run_timer(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
     note = string(frame, "note", 4000, "")
     if note:
         guest.note(note)
-    task = guest.run_timer(command, environment)
+    task = starting.run_timer(guest, command, environment)
     answer({"task": task.told() if task is not None else None})
 
 
@@ -227,6 +241,7 @@ OPERATIONS: dict[str, Callable[[Guest, dict[str, Any], Answer], None]] = {
     "tasks": _list_tasks,
     "task_output": _task_output,
     "task_stop": _task_stop,
+    "task_start": _task_start,
     "told": _told,
     "capture": _capture,
     "run_timer": _run_timer,

@@ -152,6 +152,7 @@ class Publisher:
             self._withhold(f"arguments of task {task.number}", notes, "" if secret else " (too large)")
             _drop_arguments(record)
         record["terminal"], record["open"] = task.terminal, task.open
+        record["stopped"] = task.state == "stopped"
         if text_holds_secret(task.open):
             record["open"] = task.open.split(" ")[0]
         record["environment"] = {}

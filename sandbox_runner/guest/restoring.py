@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import time
-
 from . import crontab, state_file
 from .loop import Loop, Timer
 from .shell_state import Dump
-from .tasks import Task
+from .starting import start_again, task_of
 from .terminal import Terminal, is_terminal_name
 
 TYPE_CHECKING = False
@@ -81,7 +78,7 @@ def restore(guest: Guest, loop: Loop, state: str | None, answer: Callable[[dict[
         except OSError as error:
             notes.append(f"terminal {name} could not be started yet: {error.strerror}")
     for ended in loaded.ended:
-        guest.tasks.remember(_task_of(ended), ended["exit_code"])
+        guest.tasks.remember(task_of(ended), ended["exit_code"])
     for running in loaded.tasks:
         _restore_task(guest, running, notes)
     gathering.finish_if_complete()
@@ -110,40 +107,22 @@ def _was_open(program: str, terminal: str) -> str:
     return f"{program} was open in terminal {terminal}; it could not be kept"
 
 
-def _is_program(name: str, path: str, cwd: str) -> bool:
-    places = [cwd] if "/" in name else path.split(":")
-    return any(os.access(os.path.join(place, name), os.X_OK) for place in places)
-
-
-def _task_of(record: dict[str, Any]) -> Task:
-    task = Task(record["task"], record["argv"], record["cwd"], record["environment"], record["policy"])
-    task.starts, task.started_at, task.log = record["starts"], record["started_at"], record["log"]
-    task.timer = record["timer"]
-    return task
-
-
 def _restore_task(guest: Guest, record: dict[str, Any], notes: list[str]) -> None:
     if record["open"]:
         notes.append(_was_open(record["open"], record["terminal"]))
         return
-    title = f"task {record['task']} ({' '.join(record['argv'])[:120]})"
-    if record["timer"]:
+    task = task_of(record)
+    title = f"task {task.number} ({' '.join(task.argv)[:120]})"
+    if task.timer:
         notes.append(f"{title} was cut short by sleep; the crontab runs it again when it is due")
-        return
-    if record["policy"] != "restart":
-        if record["policy"] == "ask":
-            notes.append(f"was running: {title}; not restarted")
-        return
-    cwd = guest.folder_for(record["cwd"], notes, title)
-    program = record["argv"][0]
-    if not _is_program(program, record["environment"].get("PATH", guest.base.get("PATH", "")), cwd):
-        notes.append(f"{title} was not restarted: the program {program} is gone")
-        return
-    task = _task_of({**record, "cwd": cwd})
-    task.starts, task.started_at, task.log = record["starts"] + 1, time.time(), ""
-    try:
-        guest.tasks.start(task)
-    except OSError as error:
-        notes.append(f"{title} was not restarted: {error.strerror}")
-        return
-    notes.append(f"{title} was restarted, start {task.starts}")
+    elif task.policy == "never":
+        notes.append(f"{title} ended with the sleep: its policy is never")
+    elif record["stopped"] or task.policy == "ask":
+        task.terminal = record["terminal"]
+        guest.tasks.keep_stopped(task)
+        if not record["stopped"]:
+            notes.append(f"was running: {title}; not restarted: `start {task.number}` starts it again")
+    elif problem := start_again(guest, task, notes):
+        notes.append(f"{title} was not restarted: {problem}")
+    else:
+        notes.append(f"{title} was restarted, start {task.starts}")

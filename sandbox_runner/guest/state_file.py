@@ -142,6 +142,7 @@ def _checked_task(raw: object) -> dict[str, Any] | None:
         "timer": raw.get("timer") is True,
         "started_at": raw["started_at"] if isinstance(raw.get("started_at"), (int, float)) else 0.0,
         "starts": starts,
+        "stopped": raw.get("stopped") is True,
         "task": number,
     }
 

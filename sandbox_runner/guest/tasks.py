@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import time
 
 from . import processes
@@ -26,6 +27,7 @@ STOP_GRACE_S = 5.0
 _LOOK_S = 1.0
 _FINISHED_KEPT = 64
 _UNTOLD_KEPT = 64
+_STOPPED_KEPT = 32
 _ARGUMENTS_TOLD = 64
 _ARGUMENT_TOLD = 2000
 _SYSTEM_VARIABLES = frozenset(("_", "PWD", "OLDPWD", "SHLVL", "COLUMNS", "LINES"))
@@ -107,6 +109,10 @@ class TaskTable:
     def running(self) -> list[Task]:
         return [task for task in self._tasks.values() if task.state == "running"]
 
+    def stopped(self) -> list[Task]:
+        """Those that a sleep ended and that wait for a person's word."""
+        return [task for task in self._tasks.values() if task.state == "stopped"][-_STOPPED_KEPT:]
+
     def untold(self) -> list[Task]:
         return [task for task in self._tasks.values() if task.untold][-_UNTOLD_KEPT:]
 
@@ -115,14 +121,33 @@ class TaskTable:
         task.state, task.exit_code, task.untold = "exited", code, True
         self._add(task)
 
+    def keep_stopped(self, task: Task) -> None:
+        """A task that a sleep ended: it starts again when somebody says so."""
+        task.state = "stopped"
+        self._add(task)
+
     def get(self, number: object) -> Task | None:
         return self._tasks.get(number) if isinstance(number, int) else None
 
     def start(self, task: Task) -> None:
-        """Run a managed task in a session of its own, its output through the guest into the log. Raises OSError."""
+        """Run a managed task in a session of its own, its output into its log. Raises OSError."""
+        null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            kept = self._file_of_its_own(task)
+            if kept is None:
+                self._start_with_log(task, null)
+            else:
+                with os.fdopen(kept, "wb"):
+                    task.pid = spawn(task.argv, {**self._base, **task.environment}, task.cwd, stdin=null, stdout=kept)
+        finally:
+            os.close(null)
+        self._identify(task)
+        self._add(task)
+
+    def _start_with_log(self, task: Task, null: int) -> None:
+        """Through the guest into a log that it bounds."""
         read_end, write_end = os.pipe()
         os.set_blocking(read_end, False)
-        null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         try:
             task.pid = spawn(task.argv, {**self._base, **task.environment}, task.cwd, stdin=null, stdout=write_end)
         except OSError:
@@ -130,12 +155,23 @@ class TaskTable:
             raise
         finally:
             os.close(write_end)
-            os.close(null)
-        task.log = task.log or self.log_path(task.number)
-        self._identify(task)
+        task.log = self.log_path(task.number)
         task.writer = TaskLog(task.log)
         self._loop.add_reader(read_end, lambda: self._pump(task, read_end))
-        self._add(task)
+
+    def _file_of_its_own(self, task: Task) -> int | None:
+        """The file that a person sent its output to, which it goes on with; None: there is none."""
+        if not task.log or task.log == self.log_path(task.number):
+            return None
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        try:
+            descriptor = os.open(task.log, flags, 0o666)
+        except OSError:
+            return None
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return descriptor
+        os.close(descriptor)
+        return None
 
     def adopt_shell(self, task: Task, shell: Shell) -> None:
         """A command past its timeout goes on in the shell that it holds."""
@@ -212,6 +248,8 @@ class TaskTable:
 
     def stop(self, task: Task, on_stopped: Callable[[], None], grace: float = STOP_GRACE_S) -> None:
         """SIGTERM to all of it, SIGKILL after ``grace`` seconds."""
+        if task.state == "stopped":
+            task.state = "exited"
         if task.state != "running":
             on_stopped()
             return
@@ -257,8 +295,9 @@ class TaskTable:
 
     def _add(self, task: Task) -> None:
         self._tasks[task.number] = task
-        finished = [number for number, each in self._tasks.items() if each.state != "running" and not each.untold]
-        for number in finished[:-_FINISHED_KEPT]:
+        over = [number for number, each in self._tasks.items() if each.state in ("exited", "lost") and not each.untold]
+        stopped = [number for number, each in self._tasks.items() if each.state == "stopped"]
+        for number in over[:-_FINISHED_KEPT] + stopped[:-_STOPPED_KEPT]:
             del self._tasks[number]
         self._watch()
 

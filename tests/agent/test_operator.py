@@ -25,7 +25,12 @@ from agent.trajectory import Context, Said
         ("RECALL, door", "recall", {"query": "door"}),
         ("tasks", "tasks", {}),
         ("output 3", "task_output", {"task": "3"}),
+        ("$&never sleep 60", "shell", {"command": "sleep 60", "background": True, "policy": "never"}),
+        ("$&asking", "shell", {"command": "asking", "background": True}),
+        ("$& ask me", "shell", {"command": "ask me", "background": True}),
         ("stop 12", "stop_task", {"task": "12"}),
+        ("start 12", "start_task", {"task": "12"}),
+        ("start 12 never", "start_task", {"task": "12", "policy": "never"}),
     ],
 )
 def test_an_exact_form_is_a_tool_call(text: str, tool: str, arguments: dict[str, object]) -> None:
@@ -43,6 +48,7 @@ def test_an_exact_form_is_a_tool_call(text: str, tool: str, arguments: dict[str,
         ("remembering is hard", texts.CAPABILITIES),
         ("tasks please", texts.CAPABILITIES),
         ("stop it", texts.CAPABILITIES),
+        ("start 3 always", texts.CAPABILITIES),
         ("output 99999999999", texts.CAPABILITIES),
         ("could you run $ ls", texts.CAPABILITIES),
     ],
@@ -54,7 +60,8 @@ def test_anything_else_is_answered_at_once_and_honestly(text: str, answer: str) 
 @given(st.text(max_size=200))
 def test_no_text_is_too_strange_to_be_understood_or_answered(text: str) -> None:
     found = understand(text)
-    assert isinstance(found, str) or found[0] in {"shell", "remember", "recall", "tasks", "task_output", "stop_task"}
+    tools = {"shell", "remember", "recall", "tasks", "task_output", "stop_task", "start_task"}
+    assert isinstance(found, str) or found[0] in tools
 
 
 def context(*turn: Said) -> Context:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from sandbox_runner.guest_connection import GuestRefused
+
 DOUBLE_FORK = r"""python3 -c '
 import os
 if os.fork(): os._exit(0)
@@ -116,12 +118,59 @@ async def test_only_services_are_started_again(house: Any, guest: Any) -> None:
         await asyncio.sleep(0.01)
     await guest.kill()
     woken = await house.wake()
-    assert "was running: task 2 (sleep 1000); not restarted" in woken.restored.notes
-    (task,) = await woken.connection.tasks()
+    assert "was running: task 2 (sleep 1000); not restarted: `start 2` starts it again" in woken.restored.notes
+    task, stopped = await woken.connection.tasks()
+    assert (stopped.task, stopped.state, stopped.policy) == (2, "stopped", "ask")
     assert (task.task, task.state, task.starts, task.policy) == (1, "running", 2, "restart")
     while await woken.connection.task_output(1) != "start me\nstart me\n":
         await asyncio.sleep(0.01)
     assert (await woken.run("true", background=True)).task == 3
+
+
+async def test_what_a_sleep_ended_waits_for_a_word_and_goes_on_where_it_was(house: Any, guest: Any) -> None:
+    line = "echo from $PWD with $WHO; sleep 1000; true"
+    await guest.run(f"mkdir d; cd d; export WHO=me; nohup sh -c '{line}' >../its.log 2>&1 &")
+    await guest.run("sleep 1001 &")
+    log = house.workspace / "its.log"
+    async with asyncio.timeout(20):
+        while not log.exists() or "with me" not in log.read_text():
+            await asyncio.sleep(0.01)
+    await guest.kill()
+    first = await house.wake()
+    assert sum("not restarted" in note for note in first.restored.notes) == 2
+    await first.run("cd /; export WHO=other")
+    await first.kill()
+    again = await house.wake()
+    assert not any("not restarted" in note for note in again.restored.notes)
+    waiting = {task.argv[-1]: task for task in await again.connection.tasks()}
+    assert {task.state for task in waiting.values()} == {"stopped"}
+    (its,) = [task for task in waiting.values() if "1001" not in task.argv]
+    started = await again.connection.start_task(its.task)
+    assert (started.state, started.policy, started.starts) == ("running", "ask", 2)
+    wanted = f"from {house.workspace}/d with me\n"
+    async with asyncio.timeout(20):
+        while log.read_text().count(wanted) < 2:
+            await asyncio.sleep(0.01)
+    assert (await again.connection.stop_task(waiting["1001"].task)).state == "exited"
+    await again.connection.capture()
+    assert [task["task"] for task in house.state()["tasks"]] == [its.task]
+
+
+async def test_the_policy_of_a_task_is_chosen(house: Any, guest: Any) -> None:
+    await guest.run("sleep 1000", background=True, policy="never")
+    await guest.run("sleep 1001", background=True, policy="ask")
+    await guest.run("sleep 1002 &")
+    await guest.run("sleep 1003", background=True)
+    assert (await guest.connection.start_task(3, "restart")).policy == "restart"
+    assert (await guest.connection.start_task(4, "never")).policy == "never"
+    await guest.run("true")
+    await guest.kill()
+    woken = await house.wake()
+    found = {task.task: (task.state, task.policy) for task in await woken.connection.tasks()}
+    assert found == {2: ("stopped", "ask"), 3: ("running", "restart")}
+    assert sum("its policy is never" in note for note in woken.restored.notes) == 2
+    with pytest.raises(GuestRefused, match="no task 1"):
+        await woken.connection.start_task(1)
 
 
 async def test_a_task_whose_program_is_gone_is_told(house: Any, guest: Any) -> None:
