@@ -57,6 +57,7 @@ class Say:
     ids: Sequence[str] = ()
     thinking: str = ""
     finish: str = ""
+    """In OpenAI's words: ``length`` is an answer that was cut off."""
     usage: tuple[int, int] = (100, 20)
     stops_after: int | None = None
     """Streamed: the connection ends after so many events."""
@@ -172,7 +173,8 @@ class ModelServer(PlatformServer):
         for identifier, (name, arguments) in zip(self._ids(answer), answer.calls, strict=True):
             given = arguments if isinstance(arguments, Mapping) else {"raw": arguments}
             content.append({"type": "tool_use", "id": identifier, "name": name, "input": dict(given)})
-        finish = answer.finish or ("tool_use" if answer.calls else "end_turn")
+        given_finish = "max_tokens" if answer.finish == "length" else answer.finish
+        finish = given_finish or ("tool_use" if answer.calls else "end_turn")
         put_in, put_out = answer.usage
         return {
             "id": f"msg_{next(self._numbers)}",

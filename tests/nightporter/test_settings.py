@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from agent.models import names
 from nightporter.errors import ConfigurationError
 from nightporter.settings import Settings, load, variables
 from workspace_store.section import Address
@@ -134,3 +136,19 @@ def test_every_setting_has_a_variable_that_is_accepted(tmp_path: Path) -> None:
     names = variables()
     assert names["NIGHTPORTER_EMAIL__MAX_BYTES"] == ("email", "max_bytes")
     assert len(names) > 50
+
+
+HOW_TO = (Path(__file__).parents[2] / "docs" / "how-to" / "choose-a-model.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("toml", re.findall(r"^```toml\n(.*?)^```", HOW_TO, re.MULTILINE | re.DOTALL))
+def test_every_model_of_the_how_to_can_be_asked(tmp_path: Path, toml: str) -> None:
+    key = tmp_path / "key"
+    key.write_text("a-key\n")
+    key.chmod(0o600)
+    found = read(tmp_path, re.sub(r'"/etc/nightporter/[a-z]+-key"', f'"{key}"', toml))
+    first, *others = names.of_settings(found.engine)
+    assert first.model
+    assert ":" not in first.model
+    assert first.api_key == ("a-key" if "api_key_file" in toml else "")
+    assert len(others) == len(found.engine.fallbacks)
