@@ -1,13 +1,23 @@
-"""What stays retrievable word for word: a turn, whole, however long ago it was folded; and what was promised."""
+"""What stays retrievable word for word: a turn, whole, however long ago it was folded; what a value was said with; and
+what was promised.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from uuid import UUID
 
 from sqlalchemy import Connection
 
+from agent import facts as finding
 from agent import task_texts, texts
-from workspace_store import checkpoints, commitments, erasure, principal
+from workspace_store import checkpoints, commitments, erasure, facts, memory_index, principal, sensitive
+from workspace_store.memory import Hit
+
+EXACT_CHARACTERS = 800
+VALUES_LOOKED_UP = 8
+NAMED_LOOKED_UP = 4
+NAMED_CHARACTERS = 400
 
 PROMISES = frozenset({"promises", "commitments"})
 """Asked for by these words, all that stand are told, also those that a context has no room for."""
@@ -24,3 +34,57 @@ def whole_turn(connection: Connection, owner: UUID, name: str) -> str | None:
         if target.kind == "turn":
             return texts.whole_turn(target.id, target.at, checkpoints.messages_of(connection, scope, target.id))
     return None
+
+
+def values(query: str) -> list[str]:
+    """The whole query, and words of it that may be identifiers."""
+    words = [word.strip("`'\"?!,;") for word in query.split()]
+    named = [word for word in words if any(not character.isalpha() for character in word)]
+    return list(dict.fromkeys([query, *named]))[:VALUES_LOOKED_UP]
+
+
+def hits(connection: Connection, owner: UUID, value: str) -> list[Hit]:
+    """Folded turns that hold exactly this value, the newest and the first, by what stands around it."""
+    found = []
+    for fact in facts.find(connection, owner, value, 2):
+        turn = checkpoints.turn_at(connection, [fact.principal], fact.seq)
+        if turn is not None:
+            words = memory_index.turn_words(checkpoints.messages_of(connection, [fact.principal], turn))
+            shown = sensitive.redacted(around(words, fact.value))
+            found.append(Hit("turn", str(turn), shown, checkpoints.at_of(connection, fact.principal, fact.seq)))
+    return found
+
+
+def around(words: str, value: str) -> str:
+    """What stands around a value in a long text."""
+    place = max(words.lower().find(value.lower()), 0)
+    start = max(place - EXACT_CHARACTERS // 2, 0)
+    return words[start : start + EXACT_CHARACTERS].strip()
+
+
+def said_of_named(connection: Connection, owner: UUID, words: str, known: Callable[[], str]) -> list[str]:
+    """What was said in folded turns of the identifiers in ``words``: sentences that name others, which ``known``, what
+    is read anyway, does not hold. Never what a tool printed: nobody here vouches for that.
+    """
+    found: dict[str, None] = {}
+    for value in list(dict.fromkeys(finding.identifiers(words)))[:NAMED_LOOKED_UP]:
+        for fact in facts.find(connection, owner, value, 2):
+            turn = checkpoints.turn_at(connection, [fact.principal], fact.seq)
+            if turn is not None:
+                found |= dict.fromkeys(_told_with(connection, fact, turn))
+    if not found:
+        return []
+    read = known()
+    return [
+        sensitive.redacted(sentence)
+        for sentence in found
+        if any(other not in read and other not in words for other in finding.identifiers(sentence))
+    ]
+
+
+def _told_with(connection: Connection, fact: facts.Found, turn: UUID) -> Iterator[str]:
+    for said in checkpoints.messages_of(connection, [fact.principal], turn):
+        if said.get("role") in ("user", "assistant"):
+            for sentence in finding.sentences(str(said.get("text", ""))):
+                if fact.value.casefold() in sentence.casefold():
+                    yield sentence[:NAMED_CHARACTERS]

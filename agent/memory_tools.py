@@ -21,11 +21,9 @@ from agent.tool import Arguments, Ask, Refuse, Tool, ToolHost, ToolResult, Write
 from workspace_store import (
     checkpoints,
     erasure,
-    facts,
     imported,
     inbox,
     memory,
-    memory_index,
     principal,
     sensitive,
 )
@@ -38,8 +36,6 @@ HITS = 6
 HIT_CHARACTERS = 6000
 WORD_FOR_WORD_CHARACTERS = 24_000
 NOTE_CHARACTERS = 4000
-EXACT_CHARACTERS = 800
-VALUES_LOOKED_UP = 8
 TURN_NUMBER = re.compile(r"\(?(?:turn\s*)?#?(?P<seq>\d{1,7})\)?", re.IGNORECASE)
 
 
@@ -127,35 +123,10 @@ async def _recall(host: ToolHost, embedder: Embedder | None, arguments: Mapping[
 
 def _found(connection: Connection, owner: UUID, query: str, meaning: Vector | None) -> list[memory.Hit]:
     """Turns that hold exactly what was asked for, then what a search finds."""
-    exactly = [hit for value in _values(query) for hit in _exact(connection, owner, value)]
+    exactly = [hit for value in exact.values(query) for hit in exact.hits(connection, owner, value)]
     found = memory.search(connection, owner, query, HITS, meaning=meaning)
     known = {hit.ref for hit in exactly}
     return [*{hit.ref: hit for hit in exactly}.values(), *(hit for hit in found if hit.ref not in known)][:HITS]
-
-
-def _values(query: str) -> list[str]:
-    """The whole query, and words of it that may be identifiers."""
-    words = [word.strip("`'\"?!,;") for word in query.split()]
-    named = [word for word in words if any(not character.isalpha() for character in word)]
-    return list(dict.fromkeys([query, *named]))[:VALUES_LOOKED_UP]
-
-
-def _exact(connection: Connection, owner: UUID, value: str) -> list[memory.Hit]:
-    hits = []
-    for fact in facts.find(connection, owner, value, 2):
-        turn = checkpoints.turn_at(connection, [fact.principal], fact.seq)
-        if turn is not None:
-            words = memory_index.turn_words(checkpoints.messages_of(connection, [fact.principal], turn))
-            shown = sensitive.redacted(around(words, fact.value))
-            hits.append(memory.Hit("turn", str(turn), shown, checkpoints.at_of(connection, fact.principal, fact.seq)))
-    return hits
-
-
-def around(words: str, value: str) -> str:
-    """What stands around a value in a long text."""
-    place = max(words.lower().find(value.lower()), 0)
-    start = max(place - EXACT_CHARACTERS // 2, 0)
-    return words[start : start + EXACT_CHARACTERS].strip()
 
 
 async def _meaning(host: ToolHost, embedder: Embedder | None, query: str) -> Vector | None:

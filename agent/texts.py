@@ -219,6 +219,10 @@ def command_result(result: CommandResult, output: str) -> str:
     return "\n\n".join(parts)
 
 
+def same_line(count: int) -> str:
+    return f"[… the same line {count:,} more times …]"
+
+
 def started(result: CommandResult) -> str:
     return f"Started as task {result.task}."
 

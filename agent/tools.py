@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
-from agent import texts
+from agent import noise, texts
 from agent.ask_tool import ASK_USER
 from agent.fetch_tool import FETCH
 from agent.file_tools import FILE_TOOLS
@@ -83,7 +83,7 @@ def shell_result(result: CommandResult, *, background: bool = False) -> ToolResu
     text = (
         texts.started(result)
         if background and result.status == "running"
-        else texts.command_result(result, result.output)
+        else texts.command_result(result, noise.without(result.output))
     )
     return ToolResult(text, data, touched=True, output=result.output, origin=texts.SHELL_ORIGIN)
 
@@ -95,7 +95,8 @@ async def _tasks(host: ToolHost, call_id: str, arguments: Mapping[str, Any]) -> 
 
 async def _task_output(host: ToolHost, call_id: str, arguments: Mapping[str, Any]) -> ToolResult:
     output = await host.sandbox.task_output(int(arguments["task"]))
-    return ToolResult(texts.fenced(output) if output.strip() else "No output yet.", output=output)
+    shown = noise.without(output)
+    return ToolResult(texts.fenced(shown) if shown.strip() else "No output yet.", output=output)
 
 
 async def _stop_task(host: ToolHost, call_id: str, arguments: Mapping[str, Any]) -> ToolResult:

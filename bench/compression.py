@@ -1,20 +1,37 @@
 """A long conversation at a window of 16k tokens, with compression and without: tokens sent and latency along the way.
 
+Without compression every turn is sent word for word, whatever it takes. A model of that window would refuse it from the
+turn on that the table names.
+
 `python -m bench.compression [TURNS] [TURNS WITHOUT]`
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
+from agent import context, old_turns
 from tests.scenarios.long_talk import WINDOW, Talk, hold
 from tests.turns.stage import Stage
 from workspace_store import schema
 
 UNBOUNDED = 100_000_000
+
+
+@contextlib.contextmanager
+def nothing_folds() -> Iterator[None]:
+    """Every turn is one of the last ones, which are told word for word."""
+    with (
+        mock.patch.object(context, "VERBATIM_TURNS", UNBOUNDED),
+        mock.patch.object(old_turns, "VERBATIM_TURNS", UNBOUNDED),
+    ):
+        yield
 
 
 async def measure(turns: int, window: int) -> Talk:
@@ -31,14 +48,21 @@ async def measure(turns: int, window: int) -> Talk:
 
 def show(what: str, talk: Talk) -> None:
     """One row: medians of five parts of the conversation."""
-    tokens = " ".join(f"{size / 4000:7.1f}k" for size in talk.medians([float(size) for size in talk.sent]))
-    milliseconds = " ".join(f"{seconds * 1000:7.1f}" for seconds in talk.medians(talk.seconds))
-    print(f"{what:<22} {talk.turns:>6}  {tokens}   {milliseconds}   {len(talk.missing):>5} of {talk.asked_for}")
+    tokens = " ".join(f"{size / 1000:6.1f}k" for size in talk.medians(talk.tokens))
+    milliseconds = " ".join(f"{seconds * 1000:6.1f}" for seconds in talk.medians(talk.seconds))
+    over = next((str(number) for number, size in enumerate(talk.tokens) if size > WINDOW), "never")
+    lost = f"{len(talk.missing)} of {talk.asked_for + len(talk.promises)}"
+    print(f"{what:<20} {talk.turns:>5}  {tokens}  {max(talk.tokens) / 1000:6.1f}k  {over:>8}  {milliseconds}  {lost}")
+
+
+def main(turns: int, without: int) -> None:
+    header = ("", "turns", "tokens sent, by fifths", "most", "over at", "ms a turn, by fifths", "lost")
+    print("{:<20} {:>5}  {:<39}  {:>7}  {:>8}  {:<34}  {}".format(*header))
+    show("with compression", asyncio.run(measure(turns, WINDOW)))
+    with nothing_folds():
+        show("without", asyncio.run(measure(without, UNBOUNDED)))
 
 
 if __name__ == "__main__":
     given = [int(argument) for argument in sys.argv[1:]]
-    print(f"{'':<22} {'turns':>6}  {'tokens sent, by fifths':<44}  {'ms a turn, by fifths':<40}  lost")
-    show("with compression", asyncio.run(measure(given[0] if given else 2000, WINDOW)))
-    # A window that is never full: turns still fold, and every record is sent.
-    show("without a bound", asyncio.run(measure(given[1] if len(given) > 1 else 2000, UNBOUNDED)))
+    main(given[0] if given else 2000, given[1] if len(given) > 1 else 300)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from agent.noise import as_shown
 from agent.texts import code
 from router.texts import file_too_large, files_too_large
 
@@ -22,8 +21,6 @@ FETCH_TAKES_TOO_LONG = "its download took too long"
 WORKING = "⏳ …"
 TAIL_LINES = 8
 TAIL_CHARACTERS = 600
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])")
-"""What a program says to a terminal and not to a reader: colours, titles, cursor moves."""
 
 
 def file_not_sent(name: str, reason: str) -> str:
@@ -56,6 +53,5 @@ def growing(text: str, most: int) -> str:
 
 def _tail(output: str) -> str:
     """The last lines as a terminal would show them, safe inside a fence."""
-    lines = [line.rstrip("\r").rpartition("\r")[2] for line in _ESCAPES.sub("", output).split("\n")]
-    said = [line.rstrip().replace("```", "ˋˋˋ") for line in lines if line.strip()]
+    said = [line.rstrip().replace("```", "ˋˋˋ") for line in as_shown(output) if line.strip()]
     return "\n".join(said[-TAIL_LINES:])[-TAIL_CHARACTERS:]

@@ -6,12 +6,16 @@ import asyncio
 from collections.abc import Sequence
 
 import structlog
+from sqlalchemy import Connection
 
 from agent import briefing as briefings
 from agent import briefing_texts as texts
+from agent import exact
 from agent import texts as agent_texts
 from agent.briefing import Briefing
-from agent.preface import Preface, changes_of_standing
+from agent.compaction import TURNS_KEPT
+from agent.context import Seen
+from agent.preface import Preface, changes_of_standing, recalled_in
 from agent.sandbox import SandboxError
 from agent.trajectory import Said
 from sandbox_runner.host import TurnSandbox
@@ -58,14 +62,28 @@ def _skills(look: Look | None, recent: Sequence[Sequence[Said]]) -> list[str]:
 
 
 async def _recalled(turn: Turn, sandbox: TurnSandbox) -> list[str]:
-    """Notes that may matter to what was said, and do not stand in the head already."""
+    """Notes that may matter to what was said, and what was said before of what it names, unless it is read anyway."""
     words = " ".join(assignment.text for assignment in turn.assignments)[:WORDS_LOOKED_FOR]
+    seen = turn.seen
+
+    def look(connection: Connection) -> list[str]:
+        hits = memory.search(connection, turn.principal, words, RECALLED, kinds=("note",))
+        fresh = [hit for hit in hits if hit.body not in seen.notes]
+        notes = [" ".join(hit.body.split()) for hit in memory.within(fresh, RECALLED_CHARACTERS)]
+        named = exact.said_of_named(connection, turn.principal, words, lambda: _surely_read(seen))
+        return list(dict.fromkeys([*notes, *named[:RECALLED]]))
+
     try:
-        hits = await sandbox.read(lambda c: memory.search(c, turn.principal, words, RECALLED, kinds=("note",)))
+        found: list[str] = await sandbox.read(look)
     except DatabaseUnavailable:
         return []
-    fresh = [hit for hit in hits if hit.body not in turn.seen.notes]
-    return [" ".join(hit.body.split()) for hit in memory.within(fresh, RECALLED_CHARACTERS)]
+    return found
+
+
+def _surely_read(seen: Seen) -> str:
+    """What no shortening takes from the context: records and older turns may go from it."""
+    last = seen.recent[-TURNS_KEPT:]
+    return "\n".join([*seen.notes, *(said.words for turn in last for said in turn), *recalled_in(last)])
 
 
 async def _look(sandbox: TurnSandbox) -> Look | None:

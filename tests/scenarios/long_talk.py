@@ -12,6 +12,7 @@ from uuid import UUID
 
 from agent.model_engine import ModelEngine
 from agent.models.names import ModelName
+from agent.trajectory import CHARACTERS_PER_TOKEN
 from nightporter.testing.models import Asked, ModelServer, Say
 from tests.turns.stage import Stage
 
@@ -41,30 +42,42 @@ class Talk:
     """The script of the model, what the person says, and what was seen of the requests."""
 
     turns: int
+    recalled_every: int = RECALLED_EVERY
+    later: int = 40
+    """So many turns after it was planted, at least, something is asked for."""
     promises: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
-    sent: list[int] = field(default_factory=list)
-    """Characters of the largest request of each turn."""
+    tokens: list[float] = field(default_factory=list)
+    """Of the largest request of each turn, its JSON included: more than a model reads."""
     seconds: list[float] = field(default_factory=list)
     wanted: str = ""
     """What must be in the context of this turn's last request."""
     job: str = ""
+    named: bool = False
+    """The person names it: then what was said of it is in the context. Else the model looks it up."""
+    planted: list[int] = field(default_factory=list)
+    """The turns that planted something."""
     promising: str = ""
     asked_for: int = 0
+    recalled: int = 0
+    """How often the model had to look something up."""
     _largest: int = 0
     _last_words: str = ""
 
     def question(self, number: int) -> str:
         """What the person says in turn ``number``."""
         self.wanted = self.promising = ""
-        if number and number % RECALLED_EVERY == 0 and number > 60:
-            planted = ((number * 31) % (number - 40)) // PLANT_EVERY * PLANT_EVERY
+        old = [planted for planted in self.planted if planted + self.later <= number]
+        if old and number % self.recalled_every == 0:
+            planted = old[number * 31 % len(old)]
             self.wanted, self.job = identifier(planted), f"job-{planted:05d}"
-            return f"What was the artefact of {self.job}?"
+            self.named = bool(number // self.recalled_every % 2)
+            return f"What was the artefact of {self.job}?" if self.named else "What was the artefact of the job I mean?"
         if number % PROMISE_EVERY == 5:
             self.promising = promise(number)
             return f"Please promise it, {number}."
         if number % PLANT_EVERY == 0:
+            self.planted.append(number)
             return (
                 f"The artefact of job-{number:05d} is {identifier(number)}, keep that in mind. " + "Mind the gap. " * 20
             )
@@ -79,20 +92,21 @@ class Talk:
         results = asked.said[-1][0] == "result"
         if self.promising and not results:
             return Say(calls=[("promise", {"text": self.promising})])
-        if self.wanted and self.wanted not in asked.words and not results:
+        if self.wanted and not self.named and self.wanted not in asked.words and not results:
+            self.recalled += 1
             return Say(calls=[("recall", {"query": self.job})])
         return Say(f"Here is what I think of it. {'That is well. ' * 30}")
 
     def heard(self, seconds: float, number: int) -> None:
         """A turn has ended."""
-        self.sent.append(self._largest)
+        self.tokens.append(self._largest / CHARACTERS_PER_TOKEN)
         self.seconds.append(seconds)
         if self.wanted:
             self.asked_for += 1
             if self.wanted not in self._last_words:
                 self.missing.append(f"turn {number}: {self.wanted}")
-        if number % PROMISE_EVERY == 5:
-            self.promises.append(promise(number))
+        if self.promising:
+            self.promises.append(self.promising)
         self._largest = 0
 
     def medians(self, values: Sequence[float], parts: int = 5) -> list[float]:

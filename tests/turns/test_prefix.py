@@ -71,12 +71,17 @@ async def live(
     stage: Stage, server: ModelServer, protocol: str, turns: Iterator[int], window: int = 64_000
 ) -> list[tuple[Asked, int]]:
     """Live through turns; every request, and up to where the head it was made under reaches."""
-    server.script = busy
     engine = engines.make(settings(server, protocol, window))
     found: list[tuple[Asked, int]] = []
-    upto = 0
+
+    def say(asked: Asked) -> Say:
+        # Now: a folding after the reply makes the head of the next turn.
+        head = stage.database.read_now(lambda connection: context_heads.find(connection, stage.owner))
+        found.append((asked, head.upto if head else 0))
+        return busy(asked)
+
+    server.script = say
     for number in turns:
-        before = len(server.asked)
         await stage.hear(f"turn {number} please")
         await stage.serve(engine)
         # Written beside the turns, as a person or a session's end does.
@@ -84,9 +89,6 @@ async def live(
             await stage.database.write(
                 lambda connection: memory.write_note(connection, stage.owner, "beside", "a note from elsewhere", None)
             )
-        head = await stage.database.read(lambda connection: context_heads.find(connection, stage.owner))
-        upto = head.upto if head else upto
-        found += [(asked, upto) for asked in server.asked[before:]]
     assert server.refused == []
     return found
 
