@@ -21,6 +21,7 @@ from sqlalchemy import Connection
 
 from gateway import texts
 from router.envelope import Envelope
+from sandbox_runner.assignments import HEARTBEAT
 from workspace_store import drafts, liveness
 from workspace_store.database import Database, DatabaseUnavailable
 from workspace_store.inbox import Row
@@ -272,7 +273,8 @@ class Drafts:
         if not hasattr(self.channels.get(row.channel), "show"):
             return None
         reply = dict(Envelope.from_json(row.envelope).reply)
-        return None if reply.get("private") else {"text": "", "reply": reply}
+        # A heartbeat may have nothing to say in the end.
+        return None if reply.get("private") or row.kind == HEARTBEAT else {"text": "", "reply": reply}
 
     @staticmethod
     def _rest(turn: _Turn) -> None:

@@ -166,6 +166,8 @@ def runner(context: ServiceContext) -> None:
             files=settings.files,
             arrivals=settings.router.arrivals,
             schedules=settings.schedules.limits,
+            heartbeat=settings.heartbeat,
+            volumes=volumes_folder(settings),
             ready=context.ready,
         )
     )

@@ -23,7 +23,7 @@ from gateway.settings import EmailSettings, HookSettings, HttpSettings, SlackSet
 from identity.settings import AccessSettings, IdentitySettings
 from nightporter import texts
 from nightporter.errors import ConfigurationError
-from router.settings import FilesSettings, RouterSettings, RunnerSettings, SchedulesSettings
+from router.settings import FilesSettings, HeartbeatSettings, RouterSettings, RunnerSettings, SchedulesSettings
 from sandbox_runner.egress.settings import EgressSettings
 from sandbox_runner.settings import SandboxSettings
 from workspace_store import crash_points
@@ -63,6 +63,7 @@ class Settings(Section):
     router: RouterSettings = RouterSettings()
     runner: RunnerSettings = Field(default_factory=RunnerSettings)
     schedules: SchedulesSettings = Field(default_factory=SchedulesSettings)
+    heartbeat: HeartbeatSettings = HeartbeatSettings()
 
     @classmethod
     def at(cls, home: Path, values: Mapping[str, Any] | None = None) -> Settings:

@@ -14,6 +14,7 @@ import redis
 from agent import memory_tools, schedule_tool
 from agent.embeddings.embedder import Embedder
 from agent.engine import Engine
+from agent.operator import Operator
 from agent.toolbox import Toolbox
 from identity import merging
 from router import joining
@@ -23,7 +24,7 @@ from router.librarian import Librarian
 from router.looking_back import LookingBack
 from router.runner import Runner
 from router.schedules import Firing
-from router.settings import FilesSettings
+from router.settings import FilesSettings, HeartbeatSettings
 from router.sweeper import Chore, Sweeper
 from router.worker import TurnWorker
 from sandbox_runner.assignments import Arrivals, Assignment
@@ -78,6 +79,8 @@ async def serve(
     patience_seconds: float,
     arrivals: Arrivals,
     schedules: ScheduleLimits,
+    heartbeat: HeartbeatSettings,
+    volumes: Path,
     daily_budget_usd: float | None,
     message_allow: Sequence[str],
     verifier: Verifier,
@@ -120,7 +123,11 @@ async def serve(
 
     worker = TurnWorker([queue_name(host), queue_name()], connect, runner.serve, stop, concurrency)
     runner.again = worker.serve_here
-    chores = (MERGES, Firing(schedules).chore)
+    chores: tuple[Chore, ...] = (MERGES, Firing(schedules).chore)
+    if heartbeat.every and engine.name != Operator.name:
+        from router.heartbeat import Heartbeat
+
+        chores += (Heartbeat(heartbeat, schedules.zone, volumes).chore,)
     sweeper = Sweeper(life.id, database, lives, worker.serve_here, runner.held, chores=chores)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, worker.close)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
+from datetime import time as clock_time
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints
@@ -12,6 +14,8 @@ from workspace_store import recurrence
 from workspace_store.file_limits import FileLimits
 from workspace_store.schedule_limits import ScheduleLimits
 from workspace_store.section import PositiveFloat, PositiveInt, Section
+
+_INTERVAL = re.compile(r"[1-9][0-9]{0,5}[smhd]")
 
 
 class RouterSettings(Section):
@@ -59,6 +63,49 @@ class SchedulesSettings(Section):
     @property
     def limits(self) -> ScheduleLimits:
         return ScheduleLimits(self.most, self.shortest_seconds, self.late_seconds, self.time_zone)
+
+
+def _every(value: str) -> str:
+    if value and not _INTERVAL.fullmatch(value):
+        raise ValueError("it is no interval; write for example 30m or 2h")
+    return value
+
+
+def _quiet_hours(value: str) -> str:
+    if value:
+        _from_to(value)
+    return value
+
+
+def _seconds(every: str) -> int:
+    return int(every[:-1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[every[-1]]
+
+
+def _from_to(hours: str) -> tuple[clock_time, clock_time]:
+    begins, dash, ends = hours.partition("-")
+    try:
+        if not dash:
+            raise ValueError
+        return clock_time.fromisoformat(begins.strip()), clock_time.fromisoformat(ends.strip())
+    except ValueError:
+        raise ValueError("these are no hours; write for example 22:00-07:00") from None
+
+
+class HeartbeatSettings(Section):
+    """``[heartbeat]``: looking after what `HEARTBEAT.md` in a workspace says, without anybody having written."""
+
+    every: Annotated[str, AfterValidator(_every)] = ""
+    """How often, such as `30m` or `2h`; off when empty. Each time costs a turn for whoever has such a file."""
+    quiet_hours: Annotated[str, AfterValidator(_quiet_hours)] = ""
+    """When not, such as `22:00-07:00`, in `schedules.time_zone`."""
+
+    @property
+    def seconds(self) -> int:
+        return _seconds(self.every)
+
+    @property
+    def quiet(self) -> tuple[clock_time, clock_time] | None:
+        return _from_to(self.quiet_hours) if self.quiet_hours else None
 
 
 class FilesSettings(Section):

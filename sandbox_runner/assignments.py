@@ -23,6 +23,10 @@ from workspace_store.principal import Lease
 
 Arrivals = Literal["steer", "queue", "collect", "interrupt"]
 
+HEARTBEAT = "heartbeat"
+"""The kind of an inbox row that nobody wrote, and that is answered only if there is something to tell."""
+NOTHING_TO_SAY = "HEARTBEAT_OK"
+
 
 @dataclass(frozen=True)
 class Assignment:
@@ -45,6 +49,10 @@ class Assignment:
     @property
     def rows(self) -> tuple[Row, ...]:
         return self.row, *self.burst
+
+    def is_silent(self, reply: str) -> bool:
+        """Whether this answer to it is none."""
+        return self.row.kind == HEARTBEAT and reply.strip().strip("`*.") in ("", NOTHING_TO_SAY)
 
     @property
     def address(self) -> Address:

@@ -489,6 +489,8 @@ class TurnRunner:
         self, turn: Turn, sandbox: TurnSandbox, snapshot: Snapshot | None, replies: Mapping[str, str]
     ) -> bool:
         """Checkpoint, outbox, counts and inbox status in one fenced transaction; whether the lease went with it."""
+        replies = replies if sandbox.sending or turn.asks else turn.aloud(replies)
+        leaves_nothing = not replies and turn.is_heartbeat
         said = [*turn.said, *(Said("assistant", text, message=message) for message, text in replies.items())]
         kept = [shortened(item) for item in said]
 
@@ -509,9 +511,10 @@ class TurnRunner:
                 replying.queue_replies(connection, turn, replies, sandbox.sending)
             write_checkpoint(connection, turn.principal, seq, turn.id, snapshot)
             write_annexes(connection, snapshot)
-            checkpoints.record_turn(
-                connection, turn.principal, seq, turn.id, [item.to_json() for item in kept], context.tokens_of(kept)
-            )
+            if not leaves_nothing:
+                checkpoints.record_turn(
+                    connection, turn.principal, seq, turn.id, [item.to_json() for item in kept], context.tokens_of(kept)
+                )
             rows = [row.id for row in turn.rows]
             inbox.finish(connection, rows, turn.status)
             principal.drained(connection, turn.principal, len(rows))

@@ -20,7 +20,7 @@ from agent.toolbox import Offer
 from agent.trajectory import Context, Said
 from sandbox_runner import resume
 from sandbox_runner.asking import Stopped
-from sandbox_runner.assignments import Assignment
+from sandbox_runner.assignments import HEARTBEAT, Assignment
 from sandbox_runner.progress import TurnProgress
 from sandbox_runner.receiving import Received
 from workspace_store import changes, inbox, journal, spending
@@ -122,6 +122,16 @@ class Turn:
         """Note what a tool's recorded result claims: it is checked when the engine has replied."""
         if (claimed := returned.get("claimed")) and UUID(claimed) not in self.claimed:
             self.claimed.append(UUID(claimed))
+
+    @property
+    def is_heartbeat(self) -> bool:
+        """Nobody has written, also not meanwhile."""
+        return all(row.kind == HEARTBEAT for row in self.rows)
+
+    def aloud(self, replies: Mapping[str, str]) -> Mapping[str, str]:
+        """What of the replies is told to anybody."""
+        silent = {a.row.id.hex for a in self.assignments if a.is_silent(replies.get(a.row.id.hex, ""))}
+        return {message: text for message, text in replies.items() if message not in silent}
 
     def with_notes(self, replies: Mapping[str, str]) -> Mapping[str, str]:
         """What the runtime has to say stands under the last reply."""

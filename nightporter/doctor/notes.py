@@ -48,6 +48,7 @@ def notes(settings: Settings) -> Iterator[Finding]:
     if not settings.volumes_url.startswith("file://"):
         yield Finding("volumes_url", "fail", "This release keeps volumes in a folder only.", "Name it as file:///path.")
     yield _egress(settings)
+    yield from _heartbeat(settings)
     yield from _not_used_yet(settings)
 
 
@@ -62,6 +63,18 @@ def _model(settings: Settings) -> Iterator[Finding]:
     else:
         said = f"{engine.model} has no key: its provider will refuse every request."
         yield Finding("engine.model", "warn", said, "Set engine.api_key or engine.api_key_file.")
+
+
+def _heartbeat(settings: Settings) -> Iterator[Finding]:
+    """What happens unasked."""
+    beat = settings.heartbeat
+    if beat.every and settings.engine.model == "operator":
+        said = "It is set, and does nothing with the built-in operator: there is nobody to look after HEARTBEAT.md."
+        yield Finding("heartbeat.every", "warn", said, "Set a model, or take it out.")
+    elif beat.every:
+        quiet = f", not at {beat.quiet_hours}" if beat.quiet_hours else ""
+        said = f"Every {beat.every}{quiet} a turn is spent on each workspace that has a HEARTBEAT.md."
+        yield Finding("heartbeat.every", "ok", said, "")
 
 
 def _egress(settings: Settings) -> Finding:

@@ -1,0 +1,133 @@
+"""The heartbeat: now and then, what a principal's ``HEARTBEAT.md`` says is looked after without anybody having written.
+
+Once each interval whoever has words in that file gets an inbox row, keyed by person and interval: however many runners
+look, and whatever restarts, once. The file is read beneath the volume, where a sandbox may be writing; none is woken
+for it. What the file says is data: it is nobody's word, and approves nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import UUID, uuid4
+from zoneinfo import ZoneInfo
+
+import structlog
+from sqlalchemy import Connection
+
+from identity import reach, users
+from identity.users import Claim
+from router import heartbeat_texts as texts
+from router.actions import Woken
+from router.envelope import Envelope
+from router.settings import HeartbeatSettings
+from router.sweeper import Chore
+from sandbox_runner.assignments import HEARTBEAT
+from workspace_store import inbox, live, principal
+from workspace_store.beneath import UnsafePath
+from workspace_store.database import now_us, storable
+from workspace_store.outbox import Address
+from workspace_store.packs import VolumeError
+
+log = structlog.get_logger()
+
+FILE = "workspace/HEARTBEAT.md"
+MOST_BYTES = 16 << 10
+ANY_OTHER_NAME = (-1, -1)
+"""Owns nothing: a file with a second name is not read, whoever owns it."""
+
+
+@dataclass
+class Heartbeat:
+    """Beats each interval. ``volumes``: the folder of all volumes."""
+
+    settings: HeartbeatSettings
+    zone: str
+    volumes: Path
+    clock: Callable[[], float] = time.time
+    _looked: int = -1
+    _found: dict[UUID, str] = field(default_factory=dict)
+
+    @property
+    def chore(self) -> Chore:
+        return Chore(self.look, self.beat)
+
+    def look(self, connection: Connection) -> bool:
+        """Whether an interval has begun that was not looked at yet, and who has something in the file."""
+        slot = self._slot()
+        if slot == self._looked or self._is_quiet():
+            return False
+        found = {owner: words for owner in principal.everyone(connection) if (words := self._words(owner))}
+        # Not before it was read: what fails is looked at again.
+        self._found, self._looked = found, slot
+        return bool(found)
+
+    def beat(self, connection: Connection) -> list[Woken]:
+        """An inbox row for each that was found; whose inbox got one."""
+        slot = self._slot()
+        return [woken for owner, words in self._found.items() if (woken := _beat(connection, owner, slot, words))]
+
+    def _slot(self) -> int:
+        """Which interval it is. They count from the epoch, so that every runner and every restart has the same."""
+        return int(self.clock() // self.settings.seconds)
+
+    def _is_quiet(self) -> bool:
+        if self.settings.quiet is None:
+            return False
+        here = datetime.fromtimestamp(self.clock(), UTC).astimezone(ZoneInfo(self.zone)).time()
+        begins, ends = self.settings.quiet
+        return begins <= here < ends if begins <= ends else here >= begins or here < ends
+
+    def _words(self, owner: UUID) -> str:
+        """What the file says; empty: nothing, or nothing that can be read."""
+        try:
+            folder = os.open(self.volumes / str(owner) / "live", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            return ""
+        try:
+            return storable(live.read_file(folder, FILE, MOST_BYTES, ANY_OTHER_NAME).decode("utf-8", "replace").strip())
+        except FileNotFoundError:
+            return ""
+        except (OSError, UnsafePath, VolumeError) as error:
+            log.warning("a HEARTBEAT.md is not read", principal=str(owner), reason=str(error))
+            return ""
+        finally:
+            os.close(folder)
+
+
+def _beat(connection: Connection, owner: UUID, slot: int, words: str) -> Woken | None:
+    """None: it was said already, the one before is still worked on, or nobody is there to be answered."""
+    key = f"heartbeat:{owner.hex}:{slot}"
+    who = users.get(connection, owner)
+    if who is None or who.blocked or who.merged_into or inbox.find(connection, key) is not None:
+        return None
+    if principal.is_closed(connection, owner) or principal.waiting(connection, owner):
+        return None
+    last = reach.last(connection, owner)
+    if last is None:
+        return None
+    told = _told(key, last, words)
+    seq, runner = principal.received(connection, owner)
+    inbox.insert(
+        connection, status="pending", id=uuid4(), dedupe_key=key, principal=owner, seq=seq, kind=HEARTBEAT,
+        actor=owner, channel=last.channel, account=last.account, conversation=last.conversation, thread=last.thread,
+        envelope=told.to_json(), received_at=now_us(),
+    )  # fmt: skip
+    return Woken(owner, runner)
+
+
+def _told(key: str, to: Address, words: str) -> Envelope:
+    return Envelope(
+        channel=to.channel,
+        account=to.account,
+        external_id=key,
+        sender=Claim(to.channel, to.account, "", "", ""),
+        conversation=to.conversation,
+        thread=to.thread,
+        text=texts.ASKED,
+        context=texts.says(words),
+    )
