@@ -270,7 +270,8 @@ class Act:
     def check(self, stop: Stop, victim: str) -> None:
         """One answer, one effect, one line, or a word that it is uncertain; the model asked no more than need be."""
         told = "\n".join(self.results)
-        uncertain = any(word in told for word in ("uncertain", "interrupted", "was lost"))
+        # A program whose way out died under it has failed, and said so.
+        uncertain = any(word in told for word in ("uncertain", "interrupted", "was lost", "Exit code"))
         assert len(self.results) == 3, told
         for what, times in (
             ("line", self.theatre.lines().count(f"line-{self.name}-")),
