@@ -243,7 +243,7 @@ class LentSandbox:
         terminal: str,
         timeout: float | None,
         background: bool,
-        policy: Policy,
+        policy: Policy = "restart",
         on_output: Callable[[str], None] | None,
     ) -> CommandResult:
         found = await self._ask(

@@ -197,7 +197,7 @@ class TurnRunner:
             if step is None and number == 0:
                 step = await self._approved(turn)
             if step is None:
-                view = turn.shortened_view(self.engine.context_window, self.role)
+                view = turn.shortened_view(self.engine, self.role)
                 await self._within_budget(turn)
                 thinking = partial(self.engine.step, view, turn.progress)
                 step = await ask(thinking, turn.stopping, partial(self._unreachable, turn))

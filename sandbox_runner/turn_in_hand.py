@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from agent import context, texts
 from agent.briefing import Briefing
 from agent.compaction import Compaction, ContextTooLarge
-from agent.engine import EngineError, Step, ToolCall
+from agent.engine import Engine, EngineError, Step, ToolCall
 from agent.preface import Preface
 from agent.tool import Here
 from agent.toolbox import Offer
@@ -107,12 +107,15 @@ class Turn:
         """One answer to every message in hand."""
         return {assignment.row.id.hex: text for assignment in self.assignments}
 
-    def shortened_view(self, window: int, role: str) -> Context:
-        """The context of the next step, within the window. Raises EngineError where that cannot be."""
-        if self.compaction is None:
-            self.compaction = Compaction(window)
+    def shortened_view(self, engine: Engine, role: str) -> Context:
+        """The context of the next step, within the engine's window. Raises EngineError where that cannot be."""
         view = context.build(self.seen, self.said, self.offer.tools)
         view.policy = texts.with_role(view.policy, role)
+        if not engine.looks_back:
+            # It does what the words in hand say, to the letter: of those nothing may be left out.
+            return view
+        if self.compaction is None:
+            self.compaction = Compaction(engine.context_window)
         try:
             return self.compaction.view(view, self.seen.standing)
         except ContextTooLarge as error:

@@ -163,7 +163,7 @@ class Shell:
             return self.pid
 
     def interactive_program(self) -> str:
-        """What reads the terminal in the foreground (a REPL, an editor, an ssh), as it was called; empty: nothing."""
+        """What reads the terminal in the foreground (a REPL, an editor, an ssh), as it is known; empty: nothing."""
         group = self.foreground()
         if group <= 1 or group == self.pid:
             return ""
@@ -174,7 +174,9 @@ class Shell:
             raw = False
         for pid in members:
             if raw or processes.reads_terminal(pid):
-                return " ".join(processes.arguments(pid))[:_PROGRAM_CHARS]
+                # Whatever folder it was found in: that is nobody's word for it.
+                program, *rest = processes.arguments(pid)
+                return " ".join([os.path.basename(program), *rest])[:_PROGRAM_CHARS]
         return ""
 
     def interrupt(self, number: int) -> None:

@@ -99,7 +99,7 @@ async def test_one_that_is_in_the_foreground_at_the_end_is_named_too(house: Any,
     await guest.run("x=kept", terminal="repl")
     running = asyncio.create_task(guest.run("python3 -i </dev/tty", terminal="repl", timeout=60))
     while not guest.connection._listeners and not running.done():
-        if "python3 -i" in await guest.output("pgrep -fa 'python3 -[i]' || true"):
+        if "python3 -i" in await guest.output("pgrep -fa '^[^ ]*python3 -[i]' || true"):
             break
     await guest.connection.shutdown(grace=0.3)
     running.cancel()
