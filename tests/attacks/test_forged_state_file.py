@@ -230,6 +230,7 @@ async def test_a_state_of_another_person(house: Stage) -> None:
     assert refused(notes)
 
 
+@pytest.mark.slow
 async def test_a_process_inside_writes_it(house: Stage) -> None:
     """The file is its user's, so it can; the agent writes its own over it, and says so."""
     edit = 'sed -i \'s/"good"/"evil"/\' ~/.nightporter/session_state.json'

@@ -81,6 +81,7 @@ async def talk(telegram: TelegramServer, houses: list[House], tmp_path: Path) ->
     return talk
 
 
+@pytest.mark.slow
 async def test_a_members_private_things_stay_private_and_a_rooms_stay_in_the_room(talk: Talk) -> None:
     await nothing_of_a_member_is_found_in_a_room_by_anybody(talk)
     await what_is_said_in_a_room_stays_there(talk)

@@ -148,6 +148,7 @@ def test_what_a_runner_must_do_is_refused_at_once_when_nothing_serves(tmp_path: 
     assert ended.stderr.startswith("Nothing serves this home now, so nothing was changed. Start it")
 
 
+@pytest.mark.slow
 def test_events_that_are_not_shown_are_told_of(tmp_path: Path) -> None:
     home = a_home(tmp_path, 12)
     newest = nightporter(home, "journal", "show", "--limit", "5")

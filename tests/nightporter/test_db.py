@@ -135,6 +135,7 @@ async def test_a_copy_is_restored_with_what_was_there_kept_beside_it(home: Home,
     assert home.found(owner, "heron") == ["The gate's code is blue-heron-42"]
 
 
+@pytest.mark.slow
 async def test_to_postgresql_and_back_everything_is_the_same(home: Home, tmp_path: Path, empty_postgresql: str) -> None:
     owner = await home.live()
     rows = home.done("check")["rows"]
@@ -171,6 +172,7 @@ async def test_while_it_runs_copies_are_made_and_nothing_is_put_in_place(home: H
     assert "stop it first" in home.refused("move", f"sqlite:///{tmp_path}/other.db")
 
 
+@pytest.mark.slow
 async def test_what_is_no_copy_changes_nothing(home: Home, tmp_path: Path) -> None:
     owner = await home.live()
     before, copy = home.journal(owner), tmp_path / "copy.db"

@@ -74,6 +74,7 @@ def test_valkey_killed_loses_nothing_that_was_written(tmp_path: Path) -> None:
         wait_until(lambda: _beats(tmp_path / "home") > before, 3, "the runner goes on where it was")
 
 
+@pytest.mark.slow
 def test_a_corrupt_append_only_file_is_moved_aside(tmp_path: Path) -> None:
     home = tmp_path / "home"
     with house(home) as running:
@@ -97,6 +98,7 @@ def test_asked_to_stop_it_leaves_nothing_behind(tmp_path: Path, wish: signal.Sig
         assert not any(exists(pid) for pid in children)
 
 
+@pytest.mark.slow
 def test_who_does_not_stop_is_killed_within_five_seconds(tmp_path: Path) -> None:
     with house(tmp_path / "home", STANDIN="stubborn") as running:
         children = running.children().values()

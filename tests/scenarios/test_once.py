@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 from nightporter.testing import House
 from tests.scenarios import post
 
@@ -36,6 +38,7 @@ def test_messages_of_one_person_are_answered_in_order(shared_house: House) -> No
     assert house.say("$ tr '\\n' ' ' < order").splitlines()[1].split() == [str(number) for number in range(10)]
 
 
+@pytest.mark.slow
 def test_many_people_at_once(shared_house: House) -> None:
     house = shared_house
     with ThreadPoolExecutor(16) as many:

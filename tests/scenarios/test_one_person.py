@@ -22,6 +22,7 @@ async def town(make_house: MakeHouse) -> AsyncIterator[Town]:
         yield found
 
 
+@pytest.mark.slow
 async def test_one_person_at_three_channels_and_nobody_else(town: Town) -> None:
     # A stranger waits; the owner of the house lets her in.
     said = await town.slack("hello")

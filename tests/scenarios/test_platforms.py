@@ -86,6 +86,7 @@ async def on_slack(make_house: MakeHouse, slack: SlackServer, **settings: str) -
 
 
 @pytest.mark.parametrize("victim", ["runner", "gateway", "nobody"])
+@pytest.mark.slow
 async def test_slack_shows_what_runs_and_leaves_one_message_whatever_is_killed(
     make_house: MakeHouse, slack: SlackServer, victim: str
 ) -> None:

@@ -193,6 +193,7 @@ async def test_commands_are_listed_and_typing_is_shown(at_work: House) -> None:
     assert set(telegram.commands["all_group_chats"]) == in_groups
 
 
+@pytest.mark.slow
 async def test_another_programs_webhook_is_explained(at_work: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(polling_module, "CONFLICT_SECONDS", 0.05)
     await until(lambda: at_work.telegram.said("getUpdates"), "it polls")
