@@ -6,6 +6,7 @@ In small steps, with room between them for whoever waits for an answer.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -23,6 +24,10 @@ log = structlog.get_logger()
 
 LOOK_SECONDS = 1.0
 BREATH_SECONDS = 0.02
+QUIET_SECONDS = 0.25
+PATIENCE_SECONDS = 2.0
+STEPS_IN_A_ROW = 10
+"""When it is never quiet: so many steps every ``PATIENCE_SECONDS``, so that nothing waits for ever."""
 AGAIN_SECONDS = 600.0
 
 
@@ -34,10 +39,14 @@ class LookingBack:
     engine: Engine
     thinks: bool
     daily_budget_usd: float | None
+    busy_at: Callable[[], float] = lambda: 0.0
+    """When a turn ran here last, by the loop's time."""
+    _steps: int = 0
 
     async def run(self) -> None:
         """Go on until cancelled."""
         while True:
+            await self._until_quiet()
             try:
                 did = await self.make_findable() or await self.look_back()
                 seconds = BREATH_SECONDS if did else LOOK_SECONDS
@@ -48,6 +57,17 @@ class LookingBack:
                 seconds = LOOK_SECONDS
                 log.exception("could not look back")
             await asyncio.sleep(seconds)
+
+    async def _until_quiet(self) -> None:
+        """Wait while turns run: what people wait for comes first, and turns are found without this as well."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + PATIENCE_SECONDS
+        while (now := loop.time()) - self.busy_at() < QUIET_SECONDS and now < until:
+            if self._steps:
+                self._steps -= 1
+                return
+            await asyncio.sleep(QUIET_SECONDS)
+        self._steps = STEPS_IN_A_ROW if now >= until else 0
 
     async def make_findable(self) -> bool:
         """The next few turns; False: all are. Their sessions are looked back at when they have ended."""

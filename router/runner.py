@@ -119,6 +119,11 @@ class Runner:
     """Principals whose lease is in hand."""
     rung_again: set[UUID] = field(default_factory=set)
     """Those of them for whom a bell rang meanwhile."""
+    _served_at: float = 0.0
+
+    def busy_at(self) -> float:
+        """When somebody was served last, by the loop's time: now, while anybody is."""
+        return asyncio.get_running_loop().time() if self.held else self._served_at
 
     async def serve(self, owner: UUID) -> None:
         """Drain a principal's inbox; returns at once where it is being drained, here or by another runner."""
@@ -138,6 +143,7 @@ class Runner:
         finally:
             self.held.discard(owner)
             self.rung_again.discard(owner)
+            self._served_at = asyncio.get_running_loop().time()
 
     async def _serve(self, owner: UUID) -> None:
         for pause in (*RETRY_SECONDS, None):

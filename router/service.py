@@ -134,7 +134,7 @@ async def serve(
     sweeping = asyncio.create_task(sweeper.run())
     ready()
     preparing = asyncio.create_task(engine.prepare())
-    back = LookingBack(database, engine, engine.takes_messages, daily_budget_usd)
+    back = LookingBack(database, engine, engine.takes_messages, daily_budget_usd, runner.busy_at)
     looking_back = asyncio.create_task(back.run())
     cataloguing = asyncio.create_task(Librarian(database, embedder).run()) if embedder is not None else None
     await liveness.until(worker.closed, [asyncio.create_task(worker.run()), sweeping])
