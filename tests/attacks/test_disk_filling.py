@@ -89,7 +89,7 @@ async def test_what_writes_beyond_the_limit_is_paused_and_told(stage: Stage, run
     result = await run(FLOODS[flood])
     assert result.status == "running"
     notes = " ".join(result.notes)
-    assert re.search(rf"Your files take \d+ MB of {LIMIT_MB * MB // 1_000_000} MB", notes)
+    assert re.search(rf"Your files take [\d,]+ MB of {LIMIT_MB * MB // 1_000_000} MB", notes)
     assert "stop N" in notes
     at_rest = await settled(stage)
     assert at_rest < LIMIT_MB + A_SECONDS_WORTH
