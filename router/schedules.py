@@ -8,7 +8,7 @@ person chose so. While the run before is still being worked on, the next one is 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import structlog
 from sqlalchemy import Connection
@@ -135,8 +135,3 @@ def _place(connection: Connection, found: Schedule) -> Place | None:
 def _journal(connection: Connection, found: Schedule, kind: str, more: dict[str, object]) -> None:
     body = {"schedule": found.id.hex, "code": found.code, **more}
     journal.append(connection, schedules.root(connection, found.principal), [Event(kind, body)], under=None)
-
-
-def is_theirs(found: Schedule, user: UUID) -> bool:
-    """Whether it is somebody's own word."""
-    return found.user == user

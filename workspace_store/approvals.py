@@ -389,19 +389,8 @@ def _record(connection: Connection, found: Approval, verdict: str, *, was: Appro
     journal.append(connection, found.principal, [Event("approval.decided", body)], under=None, turn=found.turn)
     if found.kind == QUESTION:
         questions.settle_messages(connection, found)
-    outbox.queue(
-        connection,
-        key=f"approval:{found.id.hex}:decided",
-        principal=found.principal,
-        turn=None,
-        inbox=None,
-        to=found.place.address,
-        content={
-            "text": texts.decided(found.phrase, verdict, done(found), found.decided_by_name, found.decided_at or 0),
-            "edits": found.question.hex,
-            "reply": dict(found.place.reply),
-        },
-    )
+    told = texts.decided(found.phrase, verdict, done(found), found.decided_by_name, found.decided_at or 0)
+    questions.say_decided(connection, found, told)
 
 
 def done(found: Approval) -> str:

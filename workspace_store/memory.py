@@ -196,13 +196,6 @@ def predecessors(connection: Connection, owner: UUID, of: Note) -> list[Note]:
     return found
 
 
-def in_turn(connection: Connection, owner: UUID, turn: UUID) -> list[Note]:
-    """The notes that were written in a turn."""
-    scope = principal.scope(connection, owner)
-    query = select(*_COLUMNS).where(note.c.turn == turn, note.c.principal.in_(scope))
-    return [_read(row) for row in connection.execute(query)]
-
-
 def count(connection: Connection, owner: UUID) -> int:
     """How many of an owner's notes still stand."""
     standing = select(func.count()).where(note.c.principal == owner, note.c.superseded_by.is_(None))

@@ -43,17 +43,18 @@ def answered_in_words(connection: Connection, found: Approval, by: UUID | None) 
     journal.append(connection, found.principal, [Event("approval.decided", body)], under=None, turn=found.turn)
     settle_messages(connection, found)
     if found.choices:
-        outbox.queue(
-            connection,
-            key=f"approval:{found.id.hex}:decided",
-            principal=found.principal,
-            turn=None,
-            inbox=None,
-            to=found.place.address,
-            content={
-                "text": texts.answered_in_words(found.text),
-                "edits": found.question.hex,
-                "reply": dict(found.place.reply),
-            },
-        )
+        say_decided(connection, found, texts.answered_in_words(found.text))
     return True
+
+
+def say_decided(connection: Connection, found: Approval, text: str) -> None:
+    """Let the question say what became of it, where it was asked, instead of offering buttons."""
+    outbox.queue(
+        connection,
+        key=f"approval:{found.id.hex}:decided",
+        principal=found.principal,
+        turn=None,
+        inbox=None,
+        to=found.place.address,
+        content={"text": text, "edits": found.question.hex, "reply": dict(found.place.reply)},
+    )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import mimetypes
+import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from nightporter.cli import texts
 from nightporter.errors import CommandError
@@ -25,6 +26,11 @@ class Source(Protocol):
     async def download(self, path: str) -> bytes: ...
 
     def url(self, path: str) -> str: ...
+
+
+def new_private(path: str | Path) -> BinaryIO:
+    """A file to write that nobody else can read, never over another. Raises FileExistsError and other OSErrors."""
+    return open(path, "xb", opener=lambda name, flags: os.open(name, flags | os.O_CLOEXEC, 0o600))
 
 
 def upload(path: Path) -> Upload:

@@ -23,6 +23,7 @@ from identity.users import User
 from nightporter import services, signing
 from nightporter.cli import texts, wiring
 from nightporter.cli.administering import confirm
+from nightporter.cli.files import new_private
 from nightporter.errors import CommandError
 from nightporter.settings import Settings, load
 from router import admin_texts
@@ -53,8 +54,7 @@ def export(name: str, file: Path, *, as_json: bool) -> int:
 
     owners, rows, generations = _asked(settings, query, "read_now")
     try:
-        # Not for others to read, and never over another file.
-        with open(file, "xb", opener=lambda path, flags: _open_private(path, flags)) as raw:
+        with new_private(file) as raw:
             _write(raw, settings, owners, rows, generations)
     except FileExistsError as error:
         raise CommandError(texts.export_exists(file)) from error
@@ -63,12 +63,6 @@ def export(name: str, file: Path, *, as_json: bool) -> int:
     body = {"file": str(file), "users": [str(one) for one in owners], "rows": {k: len(v) for k, v in rows.items()}}
     print(json.dumps(body) if as_json else texts.exported(file, sum(map(len, rows.values()))))
     return 0
-
-
-def _open_private(path: str, flags: int) -> int:
-    import os
-
-    return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
 def _write(raw: Any, settings: Settings, owners: Sequence[UUID], rows: Any, generations: dict[UUID, int]) -> None:

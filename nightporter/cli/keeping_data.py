@@ -19,6 +19,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from nightporter import transfer
 from nightporter.cli import texts
+from nightporter.cli.files import new_private
 from nightporter.errors import FAILED, CommandError
 from nightporter.settings import Settings, load
 from nightporter.transfer import TransferError, Transferred
@@ -68,7 +69,7 @@ def backup(file: Path, *, as_json: bool) -> int:
             _copy_online(path, half)
         else:
             _upgraded(f"sqlite:///{half}")
-            with _connected(settings.database_url) as source, _writing(f"sqlite:///{half}") as target:
+            with _connected(settings.database_url) as source, _connected(f"sqlite:///{half}", write=True) as target:
                 transfer.copy(source, target)
     with _connected(f"sqlite:///{file}") as connection:
         rows = sum(transfer.row_counts(connection).values())
@@ -131,7 +132,7 @@ def _put_in_place(settings: Settings, working: Path, *, replace: bool) -> tuple[
 
 def _transferred(source_url: str, target_url: str, *, replace: bool) -> Transferred:
     try:
-        with _connected(source_url) as source, _writing(target_url) as target:
+        with _connected(source_url) as source, _connected(target_url, write=True) as target:
             return transfer.copy(source, target, replace=replace)
     except TransferError as error:
         raise CommandError(str(error)) from error
@@ -139,7 +140,7 @@ def _transferred(source_url: str, target_url: str, *, replace: bool) -> Transfer
 
 def _copy_online(path: Path, to: Path) -> None:
     """SQLite's own online backup: one moment of a database that may be in use. https://www.sqlite.org/backup.html"""
-    os.close(os.open(to, os.O_CREAT | os.O_EXCL | os.O_WRONLY, PRIVATE))
+    new_private(to).close()
     with contextlib.closing(sqlite3.connect(path)) as source, contextlib.closing(sqlite3.connect(to)) as target:
         source.execute("PRAGMA busy_timeout = 30000")
         source.backup(target)
@@ -214,32 +215,18 @@ def _upgraded(url: str) -> bool:
 
 
 @contextlib.contextmanager
-def _connected(url: str) -> Iterator[Connection]:
-    """One moment of a database, to read."""
+def _connected(url: str, *, write: bool = False) -> Iterator[Connection]:
+    """One moment of a database, to read; or one transaction, an error in which leaves everything as it was."""
     engine = create_engine(url)
-    if engine.dialect.name != "sqlite":
+    if not write and engine.dialect.name != "sqlite":
         engine = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-    with _open(engine.begin()) as connection:
-        yield connection
-    engine.dispose()
-
-
-@contextlib.contextmanager
-def _writing(url: str) -> Iterator[Connection]:
-    """One transaction; an error in it leaves everything as it was."""
-    engine = create_engine(url)
-    with _open(engine.begin()) as connection:
-        yield connection
-    engine.dispose()
-
-
-@contextlib.contextmanager
-def _open(transaction: Any) -> Iterator[Connection]:
     try:
-        with transaction as connection:
+        with engine.begin() as connection:
             yield connection
     except DBAPIError as error:
         raise CommandError(texts.database_away(str(error.orig))) from error
+    finally:
+        engine.dispose()
 
 
 def _say(report: dict[str, Any], sentence: str, as_json: bool) -> None:

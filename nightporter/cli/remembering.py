@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
@@ -18,6 +17,7 @@ from agent.embeddings import choosing
 from agent.embeddings.embedder import EmbedderAway
 from nightporter.cli import history_file, texts, wiring
 from nightporter.cli.administering import confirm
+from nightporter.cli.files import new_private
 from nightporter.cli.history_file import BadLine
 from nightporter.errors import FAILED, CommandError
 from nightporter.settings import Settings, load
@@ -134,12 +134,8 @@ def _meant(connection: Connection, owner: UUID, what: Sequence[str]) -> list[Tar
 def export(user: str, file: Path, *, as_json: bool) -> int:
     """Write the archive; nobody else can read it."""
     settings = load()
-
-    def private(path: str, flags: int) -> int:
-        return os.open(path, flags | os.O_CLOEXEC, 0o600)
-
     try:
-        with open(file, "xb", opener=private) as out:
+        with new_private(file) as out:
             counts = _run(settings, lambda c, owner: keepsake.write(c, owner, out), user, "read_now")
     except FileExistsError as error:
         raise CommandError(texts.export_exists(file)) from error

@@ -6,7 +6,6 @@ What changes files is a row in the inbox, served by a runner under the lease, as
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from pathlib import Path
@@ -18,6 +17,7 @@ from sqlalchemy import Connection
 from identity.users import Claim
 from nightporter import services
 from nightporter.cli import texts, wiring
+from nightporter.cli.files import new_private
 from nightporter.errors import FAILED, CommandError, NotRunning
 from nightporter.settings import Settings, load
 from router.envelope import Envelope
@@ -102,7 +102,7 @@ def export(name: str, file: Path, number: int, *, as_json: bool) -> int:
     if not wanted:
         raise CommandError(texts.no_generation())
     try:
-        with _volume(settings, owner) as volume, open(file, "xb", opener=_private) as to:
+        with _volume(settings, owner) as volume, new_private(file) as to:
             entries = archives.write(volume, wanted, to)
     except FileExistsError as error:
         raise CommandError(texts.export_exists(file)) from error
@@ -137,10 +137,6 @@ def _volume(settings: Settings, owner: UUID) -> Volume:
         return volumes.open(owner)
     except VolumeError as error:
         raise CommandError(str(error)) from error
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def _ask(settings: Settings, owner: UUID, words: str) -> dict[str, Any]:

@@ -11,14 +11,12 @@ import signal
 import sys
 
 from .output import decode
-from .requests import BadRequest, fit
+from .requests import BadRequest, without_terminal
 from .spawn import exit_code_of, spawn
 from .terminal import Call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from .loop import Loop, Timer
     from .results import Results
 
@@ -98,18 +96,5 @@ class Helpers:
         with os.fdopen(helper.output, "rb") as file:
             file.seek(0)
             text = decode(file.read(OUTPUT_BYTES))
-        call = helper.call
-        result: dict[str, Any] = {
-            "call_id": call.call_id,
-            "status": "interrupted" if helper.cut_off else "exited",
-            "exit_code": None if helper.cut_off else exit_code_of(status),
-            "output": text,
-            "omitted_bytes": 0,
-            "duration_ms": call.milliseconds(),
-            "terminal": "",
-            "cwd": self._workspace,
-            "task": None,
-            "state_digest": None,
-            "notes": [],
-        }
-        self._results.settle(call, fit(result))
+        code = None if helper.cut_off else exit_code_of(status)
+        self._results.settle(helper.call, without_terminal(helper.call, self._workspace, text, code))

@@ -12,7 +12,7 @@ import os
 import signal
 
 from .framing import encode
-from .requests import BadRequest, fit
+from .requests import BadRequest, without_terminal
 from .spawn import exit_code_of, spawn
 
 TYPE_CHECKING = False
@@ -242,20 +242,7 @@ class McpServers:
         self._settle(call, text, cut_off=False)
 
     def _settle(self, call: Call, text: str, *, cut_off: bool) -> None:
-        result: dict[str, Any] = {
-            "call_id": call.call_id,
-            "status": "interrupted" if cut_off else "exited",
-            "exit_code": None if cut_off else 0,
-            "output": text,
-            "omitted_bytes": 0,
-            "duration_ms": call.milliseconds(),
-            "terminal": "",
-            "cwd": self._workspace,
-            "task": None,
-            "state_digest": None,
-            "notes": [],
-        }
-        self._results.settle(call, fit(result))
+        self._results.settle(call, without_terminal(call, self._workspace, text, None if cut_off else 0))
 
 
 def _start(argv: list[str], environment: dict[str, str], cwd: str) -> tuple[int, int, int, int]:

@@ -9,6 +9,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from .terminal import Call
+
 
 class BadRequest(ValueError):
     """The host asked for something that is not in the protocol."""
@@ -33,6 +35,23 @@ def fit(result: dict[str, Any]) -> dict[str, Any]:
         result["omitted_bytes"] += len(text[quarter:-quarter].encode("utf-8", "replace"))
         result["output"] = f"{text[:quarter]}\n[… more omitted …]\n{text[-quarter:]}"
     return result
+
+
+def without_terminal(call: Call, cwd: str, output: str, exit_code: int | None) -> dict[str, Any]:
+    """The result of a call that ran beside the terminals; ``exit_code`` None: it was cut off."""
+    return fit({
+        "call_id": call.call_id,
+        "status": "interrupted" if exit_code is None else "exited",
+        "exit_code": exit_code,
+        "output": output,
+        "omitted_bytes": 0,
+        "duration_ms": call.milliseconds(),
+        "terminal": "",
+        "cwd": cwd,
+        "task": None,
+        "state_digest": None,
+        "notes": [],
+    })  # fmt: skip
 
 
 def string(frame: dict[str, Any], key: str, limit: int, default: str | None = None) -> str:
