@@ -4,14 +4,15 @@ what was promised.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection
 
 from agent import facts as finding
 from agent import task_texts, texts
-from workspace_store import checkpoints, commitments, erasure, facts, memory_index, principal, sensitive
+from workspace_store import checkpoints, commitments, erasure, facts, principal, sensitive
 from workspace_store.memory import Hit
 
 EXACT_CHARACTERS = 800
@@ -49,17 +50,31 @@ def hits(connection: Connection, owner: UUID, value: str) -> list[Hit]:
     for fact in facts.find(connection, owner, value, 2):
         turn = checkpoints.turn_at(connection, [fact.principal], fact.seq)
         if turn is not None:
-            words = memory_index.turn_words(checkpoints.messages_of(connection, [fact.principal], turn))
-            shown = sensitive.redacted(around(words, fact.value))
-            found.append(Hit("turn", str(turn), shown, checkpoints.at_of(connection, fact.principal, fact.seq)))
+            shown = around(checkpoints.messages_of(connection, [fact.principal], turn), fact.value)
+            at = checkpoints.at_of(connection, fact.principal, fact.seq)
+            found += [Hit("turn", str(turn), sensitive.redacted(shown), at)] if shown else []
     return found
 
 
-def around(words: str, value: str) -> str:
-    """What stands around a value in a long text."""
-    place = max(words.lower().find(value.lower()), 0)
-    start = max(place - EXACT_CHARACTERS // 2, 0)
-    return words[start : start + EXACT_CHARACTERS].strip()
+def around(messages: Sequence[Mapping[str, Any]], value: str) -> str:
+    """What stands around a value in the thing said or called that holds it; else how the turn began."""
+    wanted = " ".join(value.split()).rstrip("…").casefold()
+    lines = [line for said in messages for line in _lines(said)]
+    for line in lines:
+        place = line.casefold().find(wanted)
+        if place >= 0:
+            start = max(place - EXACT_CHARACTERS // 2, 0)
+            return line[start : start + max(EXACT_CHARACTERS, place - start + len(wanted))].strip()
+    return lines[0][:EXACT_CHARACTERS] if lines else ""
+
+
+def _lines(said: Mapping[str, Any]) -> Iterator[str]:
+    """What was said, and what its calls were given, each in one line."""
+    data = said.get("data", {})
+    called = [given for call in data.get("calls", ()) for given in call["arguments"].values()]
+    for words in (said.get("text", ""), data.get("context", ""), *called):
+        if isinstance(words, str) and (line := " ".join(words.split())):
+            yield line
 
 
 def said_of_named(connection: Connection, owner: UUID, words: str, known: Callable[[], str]) -> list[str]:

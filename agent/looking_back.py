@@ -147,13 +147,16 @@ def _holds(words: str, quote: str) -> bool:
 
 
 def write(connection: Connection, taken: Session, found: Iterable[Finding], paid: Iterable[Step] = ()) -> list[UUID]:
-    """Write what was found, each note with its event, once; nothing where another looked back meanwhile."""
-    if not memory_sessions.looked_back(connection, taken):
-        return []
+    """Write what was found, each note with its event, once; nothing where another looked back meanwhile.
+
+    What was asked is paid for either way.
+    """
     owner, written = taken.principal, list[UUID]()
     for step in paid:
         if step.usage is not None:
             spending.add(connection, owner, step.model, step.usage)
+    if not memory_sessions.looked_back(connection, taken):
+        return []
     for number, one in enumerate(found):
         if sensitive.find(one.body):
             continue

@@ -50,6 +50,12 @@ class ModelEngine:
         """The next step. Raises EngineUnavailable or EngineError."""
         return await (await self._loaded()).step(context, progress)
 
+    async def aclose(self) -> None:
+        """Close its connections, in the loop that they were opened in."""
+        if self._chain is not None:
+            await self._chain.aclose()
+            self._chain = None
+
     async def _loaded(self) -> Chain:
         async with self._loading:
             if self._chain is None:

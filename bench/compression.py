@@ -47,17 +47,21 @@ async def measure(turns: int, window: int) -> Talk:
 
 
 def show(what: str, talk: Talk) -> None:
-    """One row: medians of five parts of the conversation."""
+    """One row: medians of five parts of the conversation. Until the second the window fills."""
     tokens = " ".join(f"{size / 1000:6.1f}k" for size in talk.medians(talk.tokens))
     milliseconds = " ".join(f"{seconds * 1000:6.1f}" for seconds in talk.medians(talk.seconds))
     over = next((str(number) for number, size in enumerate(talk.tokens) if size > WINDOW), "never")
     lost = f"{len(talk.missing)} of {talk.asked_for + len(talk.promises)}"
-    print(f"{what:<20} {talk.turns:>5}  {tokens}  {max(talk.tokens) / 1000:6.1f}k  {over:>8}  {milliseconds}  {lost}")
+    _, second, *_, last = talk.medians(talk.seconds)
+    print(
+        f"{what:<17} {talk.turns:>5}  {tokens}  {max(talk.tokens) / 1000:6.1f}k  {over:>7}  {milliseconds}"
+        f"  {last / second:5.2f}x  {lost}"
+    )
 
 
 def main(turns: int, without: int) -> None:
-    header = ("", "turns", "tokens sent, by fifths", "most", "over at", "ms a turn, by fifths", "lost")
-    print("{:<20} {:>5}  {:<39}  {:>7}  {:>8}  {:<34}  {}".format(*header))
+    header = ("", "turns", "tokens sent, by fifths", "most", "over at", "ms a turn, by fifths", "last/2nd", "lost")
+    print("{:<17} {:>5}  {:<39}  {:>7}  {:>7}  {:<34}  {:>6}  {}".format(*header))
     show("with compression", asyncio.run(measure(turns, WINDOW)))
     with nothing_folds():
         show("without", asyncio.run(measure(without, UNBOUNDED)))

@@ -40,7 +40,7 @@ from sandbox_runner.sandboxes import ManagerAway, Sandboxes
 from sandbox_runner.subtasks import Subtasks
 from sandbox_runner.turn_in_hand import Begun, Ending, Turn, request_of, said_by
 from sandbox_runner.verifying import Verifier, claimed_before
-from workspace_store import changes, checkpoints, effects, inbox, journal, principal
+from workspace_store import changes, checkpoints, effects, inbox, journal, memory_sessions, principal
 from workspace_store.blobs import Blobs
 from workspace_store.crash_points import Point, reached
 from workspace_store.database import Database, DatabaseUnavailable, now_us
@@ -515,6 +515,8 @@ class TurnRunner:
                 checkpoints.record_turn(
                     connection, turn.principal, seq, turn.id, [item.to_json() for item in kept], context.tokens_of(kept)
                 )
+            if turn.verified:
+                memory_sessions.ended(connection, turn.principal)
             rows = [row.id for row in turn.rows]
             inbox.finish(connection, rows, turn.status)
             principal.drained(connection, turn.principal, len(rows))

@@ -26,7 +26,7 @@ from sandbox_runner.asking import unless_stopped
 from sandbox_runner.host import TurnSandbox
 from sandbox_runner.sandboxes import ManagerAway
 from sandbox_runner.turn_in_hand import Turn
-from workspace_store import memory_sessions, tasks
+from workspace_store import tasks
 from workspace_store.journal import Event
 from workspace_store.tasks import Task
 
@@ -72,6 +72,7 @@ class Verifier:
 
     def _tell(self, turn: Turn, body: Mapping[str, Any]) -> list[Said]:
         """What the agent hears of a recorded check; what the person hears is noted for the reply."""
+        turn.verified = turn.verified or body["passed"] is True
         if body["to"] == "agent":
             last = turn.assignments[-1].row.id.hex
             return [Said("user", str(body["text"]), message=last, data={"kind": "check"})]
@@ -137,12 +138,8 @@ def _outcome(task: Task, found: Finding, failures: int) -> tuple[tasks.State, st
 def _settle(task: Task, state: tasks.State, found: Finding, failures: int, connection: Connection) -> None:
     if state == "verified":
         tasks.close(connection, task.id, state, report=found.why)
-        memory_sessions.ended(connection, task.principal)
     else:
         tasks.settle(connection, task.id, state, report=found.why, failures=failures)
-    if state == "failed":
-        key = f"postmortem:{task.id.hex}:{task.claims}"
-        procedures.postmortem(connection, task.principal, key=key, goal=task.goal, reason=found.why, turn=task.turn)
 
 
 def _learn(connection: Connection, turn: Turn, task: Task, reason: str) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import BigInteger, Column, Connection, Index, bindparam, select, text, update
+from sqlalchemy import BigInteger, Column, Connection, Index, bindparam, case, select, text, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import Field, SQLModel
 
@@ -59,17 +59,25 @@ _DUE = (
 
 
 def spoken(connection: Connection, owner: UUID, at: int) -> None:
-    """Something was said at ``at`` (microseconds): the session ends some minutes later at the earliest."""
-    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
-    due = at + QUIET_SECONDS * 1_000_000
-    insert = dialect.insert(session).values(principal=owner, upto=0, due_at=due)
-    connection.execute(insert.on_conflict_do_update(index_elements=["principal"], set_={"due_at": due}))
+    """Something was said at ``at`` (microseconds): the session ends some minutes later, if it has not ended already."""
+    _due_at(connection, owner, at + QUIET_SECONDS * 1_000_000, unless_by=at)
 
 
 def ended(connection: Connection, owner: UUID) -> None:
     """The sandbox sleeps, or a task is verified: what was said since the last time is looked back at now."""
-    mine = (session.c.principal == owner, session.c.due_at.is_not(None))
-    connection.execute(update(session).where(*mine).values(due_at=now_us()))
+    upto = connection.execute(select(session.c.upto).where(session.c.principal == owner)).scalar() or 0
+    since = (turn_record.c.principal == owner, turn_record.c.seq > upto)
+    if connection.execute(select(turn_record.c.seq).where(*since).limit(1)).first() is not None:
+        now = now_us()
+        _due_at(connection, owner, now, unless_by=now)
+
+
+def _due_at(connection: Connection, owner: UUID, due: int, unless_by: int) -> None:
+    """It is due at ``due``; one that was due by ``unless_by`` stays as it is."""
+    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
+    insert = dialect.insert(session).values(principal=owner, upto=0, due_at=due)
+    values = {"due_at": case((session.c.due_at <= unless_by, session.c.due_at), else_=due)}
+    connection.execute(insert.on_conflict_do_update(index_elements=["principal"], set_=values))
 
 
 def any_due(connection: Connection) -> bool:

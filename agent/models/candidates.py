@@ -39,6 +39,12 @@ class Candidate:
     model: Model
     breaker: Breaker
 
+    client: anthropic.AsyncAnthropic | openai.AsyncOpenAI | None = None
+
+    async def aclose(self) -> None:
+        if self.client is not None:
+            await self.client.close()
+
     @property
     def provider(self) -> str:
         return self.model.system
@@ -51,9 +57,8 @@ def make(name: ModelName, timeout_seconds: float, breaker: Breaker) -> Candidate
         patience: Any = anthropic.Timeout(timeout_seconds, connect=CONNECT_SECONDS)
         claude = anthropic.AsyncAnthropic(api_key=key, base_url=base_url, max_retries=0, timeout=patience)
         provider = AnthropicProvider(anthropic_client=claude)
-        model: Model = AnthropicModel(name.model, provider=provider, settings=CACHED)
-    else:
-        patience = openai.Timeout(timeout_seconds, connect=CONNECT_SECONDS)
-        client = openai.AsyncOpenAI(api_key=key, base_url=base_url, max_retries=0, timeout=patience)
-        model = OpenAIChatModel(name.model, provider=OpenAIProvider(openai_client=client))
-    return Candidate(name.full, model, breaker)
+        return Candidate(name.full, AnthropicModel(name.model, provider=provider, settings=CACHED), breaker, claude)
+    patience = openai.Timeout(timeout_seconds, connect=CONNECT_SECONDS)
+    client = openai.AsyncOpenAI(api_key=key, base_url=base_url, max_retries=0, timeout=patience)
+    model = OpenAIChatModel(name.model, provider=OpenAIProvider(openai_client=client))
+    return Candidate(name.full, model, breaker, client)

@@ -75,6 +75,11 @@ class Chain:
             raise EngineUnavailable("; ".join(reasons) or texts.MODELS_RESTING, min(passing))
         raise EngineError("; ".join(reasons))
 
+    async def aclose(self) -> None:
+        """Close the connections to all of them."""
+        for candidate in self.candidates:
+            await candidate.aclose()
+
     async def _ask(self, candidate: Candidate, context: Context, progress: Progress) -> Step:
         """Ask one model, twice where it helps. Its breaker learns of what says something about the model."""
         request = messages.of_context(context, candidate.provider)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -10,12 +11,12 @@ import pytest
 from sqlalchemy import Connection
 
 from agent import looking_back, procedures
-from agent.engine import EngineUnavailable, Step
+from agent.engine import EngineUnavailable, Step, Usage
 from agent.progress import Progress
 from agent.trajectory import Context
 from router.looking_back import LookingBack
 from tests.workspace_store.people import person
-from workspace_store import checkpoints, journal, memory, memory_index, memory_sessions
+from workspace_store import checkpoints, journal, memory, memory_index, memory_sessions, spending
 from workspace_store.database import Database, now_us
 from workspace_store.journal import Event
 from workspace_store.memory_sessions import Session
@@ -162,6 +163,25 @@ async def test_without_a_usable_answer_it_is_done_by_form(database: Database, ow
     database.write_now(lambda c: memory_sessions.ended(c, owner))
     await look_back(database, engine)
     assert await notes(database, owner) == [("decision", "We decided to ship on Friday.", "session")]
+
+
+async def test_what_was_asked_is_paid_for_also_when_somebody_spoke_meanwhile(database: Database, owner: UUID) -> None:
+    live(database, owner, ("user", "my editor is vim, by the way"))
+    database.write_now(lambda c: memory_sessions.ended(c, owner))
+
+    class Interrupted(Thinker):
+        async def step(self, context: Context, progress: Progress) -> Step:
+            live(database, owner, ("user", "and my shell is fish"))
+            step = await super().step(context, progress)
+            return replace(step, model="openai:m", usage=Usage(100, 20, micro_usd=5_000))
+
+    rows = [{"kind": "preference", "text": "The editor is vim.", "quote": "my editor is vim"}]
+    await look_back(database, Interrupted(json.dumps(rows)))
+    assert database.read_now(lambda c: spending.of_today(c, owner)).micro_usd == 5_000
+    assert await notes(database, owner) == [], "it is looked back at once the talk has ended"
+    database.write_now(lambda c: memory_sessions.ended(c, owner))
+    await look_back(database, Thinker(json.dumps(rows)))
+    assert await notes(database, owner) == [("preference", "The editor is vim.", "session")]
 
 
 async def test_secrets_are_not_kept(database: Database, owner: UUID) -> None:

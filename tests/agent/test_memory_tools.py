@@ -157,6 +157,29 @@ async def test_a_turn_is_read_word_for_word_by_its_id(host: Host) -> None:
     assert whole.count("by the mill") == 300
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        # Far down in what a tool printed, further than a search reads.
+        [{"role": "tool", "text": f"{'row ' * 900}job-77123 is done {'row ' * 900}"}],
+        # A turn about memory alone, of which no search knows.
+        [{"role": "assistant", "text": "", "data": {"calls": [
+            {"id": "a", "name": "remember", "arguments": {"text": "the pump is job-77123"}}]}}],
+        [{"role": "user", "text": "see below", "data": {"context": "forwarded: job-77123\nis late"}}],
+    ],
+)  # fmt: skip
+async def test_what_is_looked_up_exactly_is_shown_where_it_stands(host: Host, said: list[dict[str, Any]]) -> None:
+    def live(connection: Connection) -> None:
+        turn = uuid4()
+        seq = journal.append(connection, host.principal, [Event("checkpoint.committed", {})], under=None, turn=turn)
+        checkpoints.record_turn(connection, host.principal, seq, turn, said, 10)
+        facts.write(connection, host.principal, seq, [("identifier", "job-77123")])
+        memory_index.index_turns(connection)
+
+    await host.database.write(live)
+    assert "job-77123" in (await host.use("recall", query="job-77123")).text
+
+
 async def test_forgetting_is_asked_about_unless_the_person_named_it(host: Host) -> None:
     await host.use("remember", text="the heron nests by the mill")
     (note,) = await host.read(lambda c: memory.notes(c, host.principal))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import statistics
 import time
@@ -119,8 +120,8 @@ async def hold(stage: Stage, talk: Talk, window: int = WINDOW) -> ModelServer:
     """Hold the whole conversation through the inbox, the runner and a model over HTTP."""
     async with ModelServer(talk.script) as server:
         engine = ModelEngine([ModelName("openai:stub", "openai", "stub", server.base_url, "key")], window)
-        await engine.prepare()
-        async with stage.running(engine) as runner:
+        async with contextlib.aclosing(engine), stage.running(engine) as runner:
+            await engine.prepare()
             for number in range(talk.turns):
                 message = await stage.hear(talk.question(number))
                 started = time.perf_counter()

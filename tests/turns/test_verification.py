@@ -10,9 +10,10 @@ import pytest
 from agent.engine import EngineUnavailable, Step, ToolCall
 from agent.operator import Operator
 from agent.trajectory import Context
+from router.looking_back import LookingBack
 from sandbox_runner.verifying import Verifier
 from tests.turns.stage import Crash, Scripted, Stage, answer
-from workspace_store import tasks
+from workspace_store import memory, tasks
 from workspace_store.tasks import Task
 
 
@@ -255,3 +256,40 @@ async def test_no_tool_call_of_an_agent_can_write_verified(stage: Stage) -> None
     await stage.hear("go")
     await stage.serve(Scripted(script))
     assert (await the_task(stage)).state == "open"
+
+
+async def test_a_verified_task_ends_the_session_with_the_turn_that_verified_it(stage: Stage) -> None:
+    """Also in the first turn of all, before anything of it is searchable; the turn's own words are looked back at."""
+
+    async def script(context: Context) -> Step:
+        if not done(context, "task_start"):
+            return call(1, "task_start", goal="it is true", check="true")
+        if not done(context, "task_claim"):
+            return call(2, "task_claim", task=1, evidence="see for yourself")
+        return answer(context, "There.")
+
+    await stage.hear("I prefer short answers. Do it.")
+    await stage.serve(Scripted(script))
+    looker = LookingBack(stage.database, Operator(), False, None)
+    # In this order, as the runner does it: becoming searchable does not put the end of the session off.
+    assert await looker.make_findable()
+    assert await looker.look_back()
+    found = await stage.database.read(lambda c: memory.notes(c, stage.owner))
+    assert [(note.kind, note.body, note.source) for note in found] == [
+        ("preference", "I prefer short answers.", "session")
+    ]
+    await say(stage, "I never eat fish.")
+    assert await looker.make_findable()
+    assert not await looker.look_back(), "the next session goes on"
+
+
+async def test_falling_asleep_ends_the_session_before_its_words_are_searchable(stage: Stage) -> None:
+    assert stage.manager is not None
+    await say(stage, "I prefer tea")
+    await say(stage, "$ true")
+    await stage.manager.sleep(stage.owner)
+    looker = LookingBack(stage.database, Operator(), False, None)
+    assert await looker.look_back()
+    assert [note.body for note in await stage.database.read(lambda c: memory.notes(c, stage.owner))] == ["I prefer tea"]
+    assert await looker.make_findable()
+    assert not await looker.look_back()
