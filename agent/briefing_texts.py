@@ -101,6 +101,8 @@ def approval_decided(body: Mapping[str, Any]) -> str:
 
 
 def effect(body: Mapping[str, Any]) -> str:
+    if body.get("port") == 0:
+        return f"nobody saw how a call of {body.get('host')} ended, so it may have been done"
     return f"a {body.get('method', 'request')} request to {body.get('host', 'a host')} ended"
 
 

@@ -131,6 +131,8 @@ class Tool:
     gate: Gate | None = None
     kept: Callable[[CommandResult, Mapping[str, Any]], ToolResult] | None = None
     """Reads the result that the sandbox keeps of it, for a tool that is one command or request of the sandbox."""
+    outside: bool = False
+    """It acts outside by itself, where nobody sees it: its calls are in the effect ledger."""
 
     @cached_property
     def schema(self) -> Mapping[str, Any]:

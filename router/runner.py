@@ -20,7 +20,7 @@ from sqlalchemy import Connection
 from identity import users
 from router.bells import let_ring
 from router.envelope import Envelope
-from sandbox_runner import exporting, rewind, texts
+from sandbox_runner import exporting, own_calls, rewind, texts
 from sandbox_runner.exporting import Exporter
 from sandbox_runner.rewind import Rewinder
 from sandbox_runner.sandboxes import ManagerAway
@@ -261,6 +261,7 @@ class Runner:
             journal.append(connection, lease.principal, events, under=lease)
             if row.turn is not None:
                 inbox.give_back(connection, row.turn)
+                own_calls.give_up(connection, lease.principal, row.turn)
             finished = [
                 row.id,
                 *(one.id for one in inbox.burst_of(connection, row.burst or row.id) if one.id != row.id),

@@ -71,6 +71,10 @@ def set_aside(crashes: int) -> str:
     )
 
 
+CALL_FAILED = "it failed"
+CALL_CUT_OFF = "it was cut off"
+
+
 def sandbox_lost() -> str:
     return "The sandbox it ran in is gone."
 

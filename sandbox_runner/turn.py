@@ -27,7 +27,7 @@ from agent.sandbox import SandboxError, SandboxLost
 from agent.tool import Gate, Refuse, Tool, ToolResult
 from agent.toolbox import Toolbox
 from agent.trajectory import Said, preview, shortened, with_short_calls
-from sandbox_runner import assignments, budget, gating, prefacing, questions, receiving, replying, resume, texts
+from sandbox_runner import assignments, budget, gating, own_calls, prefacing, questions, receiving, replying, resume, texts
 from sandbox_runner.asking import Stopped, ask
 from sandbox_runner.assignments import Arrivals, Assignment
 from sandbox_runner.budget import OverBudget
@@ -347,12 +347,15 @@ class TurnRunner:
                 if isinstance(outcome, BaseException):
                     raise outcome
         if requested is None:
-            used = (partial(gating.use, row=turn.assignments[0].row, lease=turn.lease),) if approved else ()
-            await self._append(turn, [*sandbox.unsaid_events(), request_of(call, sandbox.id)], used)
+            writes = [partial(gating.use, row=turn.assignments[0].row, lease=turn.lease)] if approved else []
+            writes += [partial(own_calls.intend, lease=turn.lease, turn=turn.id, call=call)] if tool.outside else []
+            await self._append(turn, [*sandbox.unsaid_events(), request_of(call, sandbox.id)], writes)
         elif tool.repetition == "once":
             closed = await resume.close_uncertain(turn.id, sandbox, tool, call, requested)
             if closed is not None:
                 return closed
+        if tool.outside:
+            turn.calling.add(call.id)
         reached(Point.TOOL_REQUESTED)
         turn.progress.doing(agent_texts.doing(call.name, call.arguments))
         try:
@@ -398,8 +401,11 @@ class TurnRunner:
         writes = [write.apply for write in result.writes]
         if outside:
             writes.append(partial(effects.tell, identifiers=[effect.id for effect in outside]))
+        if call.id in turn.calling or call.id in turn.recorded.uncertain:
+            writes.append(partial(own_calls.settle, turn=turn.id, call=call, result=result))
         await self._append(turn, events, writes, take=self._steers)
         reached(Point.TOOL_RECORDED)
+        turn.calling.discard(call.id)
         sandbox.take_to_send(body)
         turn.take_claim(body)
         turn.asks = questions.asked_in(body) or turn.asks
@@ -511,6 +517,8 @@ class TurnRunner:
                 replying.queue_replies(connection, turn, replies, sandbox.sending)
             write_checkpoint(connection, turn.principal, seq, turn.id, snapshot)
             write_annexes(connection, snapshot)
+            if turn.calling or turn.recorded.uncertain:
+                own_calls.give_up(connection, turn.principal, turn.id)
             if not leaves_nothing:
                 checkpoints.record_turn(
                     connection, turn.principal, seq, turn.id, [item.to_json() for item in kept], context.tokens_of(kept)

@@ -66,6 +66,8 @@ class Turn:
     """Steps whose cost is written with the pending events."""
     claimed: list[UUID] = field(default_factory=list)
     """Tasks that were claimed and are yet to be checked."""
+    calling: set[str] = field(default_factory=set)
+    """Calls under way that are in the effect ledger."""
     verified: bool = False
     """A task was: the session ends with this turn."""
     compaction: Compaction | None = None

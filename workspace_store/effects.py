@@ -16,6 +16,9 @@ from sqlmodel import Field, SQLModel
 
 from workspace_store.database import table
 
+TOOLS = "tools"
+"""In the place of an egress process: a tool that acts outside by itself; ``host`` is its name."""
+
 Status = Literal["intended", "settled", "uncertain", "refused"]
 
 # Literals, not parameters: SQLite uses a partial index only for the words it was made with.
@@ -23,7 +26,7 @@ INTENDED_WORDS, UNTOLD_WORDS = "status = 'intended'", "NOT told"
 
 
 class EffectRow(SQLModel, table=True):
-    """One request, or one tunnel (``method`` CONNECT). ``proxy``: the egress process that saw it.
+    """One request, one tunnel (``method`` CONNECT), or one call of a tool. ``proxy``: the egress process that saw it.
 
     ``path_digest`` and ``request_digest`` are hex SHA-256; ``outcome`` is the server's status; bytes are those of
     bodies and tunnels; ``told``: there is nothing about it that a person has still to hear.
@@ -180,7 +183,7 @@ def unfinished_before(connection: Connection, owner: UUID, epoch: int) -> list[E
     """Intended effects of a principal's earlier sandboxes: whoever saw them no longer has the tenancy."""
     rows = connection.execute(
         select(*_COLUMNS).where(
-            text(INTENDED_WORDS), effect.c.principal == owner, effect.c.sandbox_epoch < epoch
+            text(INTENDED_WORDS), effect.c.principal == owner, effect.c.proxy != TOOLS, effect.c.sandbox_epoch < epoch
         )
     )  # fmt: skip
     return _effects(rows)

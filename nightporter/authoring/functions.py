@@ -65,6 +65,7 @@ def make(given: ToolFunction[..., Any], workshop: Workshop, read_blob: ReadBlob)
         run,
         arguments=signature.arguments,
         gate=approved if given.approval else None,
+        outside=given.kind != "pure",
     )
 
 

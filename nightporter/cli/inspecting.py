@@ -97,7 +97,7 @@ def _effect(row: Row) -> str:
     outcome = row["outcome"] or "-"
     bytes_carried = f"{row['bytes_out']:>9} out {row['bytes_in']:>11} in"
     reason = f"  {row['reason']}" if row["reason"] else ""
-    place = f"{row['host']}:{row['port']}"
+    place = f"{row['host']}:{row['port']}" if row["port"] else row["host"]
     return f"{_time(row['at'])}  {row['method']:<8} {place:<40} {row['status']:<9} {outcome:>4} {bytes_carried}{reason}"
 
 

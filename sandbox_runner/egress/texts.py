@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from sandbox_runner.egress.names import authority
-from workspace_store.effects import Effect
+from workspace_store.effects import TOOLS, Effect
 from workspace_store.egress_grants import Grant
 
 
@@ -117,6 +117,8 @@ def note(effect: Effect) -> str:
     where = place(effect.host, effect.port)
     if effect.status == "refused":
         return f"(Egress refused {where}: {effect.reason}.)"
+    if effect.proxy == TOOLS:
+        return f"(Nobody saw how {what(effect)} ended, so it may have been done: {effect.reason}.)"
     return f"(Egress: nobody saw how {what(effect)} ended, so it may have been done: {effect.reason}.)"
 
 
@@ -128,6 +130,8 @@ def notes(effects: Sequence[Effect]) -> str:
 
 
 def what(effect: Effect) -> str:
+    if effect.proxy == TOOLS:
+        return f"a call of `{effect.host}`"
     where = place(effect.host, effect.port)
     return f"a connection to {where}" if effect.method == "CONNECT" else f"{effect.method} to {where}"
 
@@ -143,6 +147,8 @@ def so_far(effects: Sequence[Effect]) -> str:
 
 
 def _line(effect: Effect) -> str:
+    if effect.status == "settled" and effect.proxy == TOOLS:
+        return f"{what(effect)} ({effect.reason or 'done'})"
     if effect.status == "settled":
         answer = f"answered with {effect.outcome}" if effect.outcome else f"{effect.bytes_out} bytes sent"
         return f"{what(effect)} ({answer})"
@@ -154,6 +160,8 @@ def listed(effect: Effect) -> str:
     at = datetime.fromtimestamp(effect.at / 1e6, UTC)
     outcome = f" → {effect.outcome}" if effect.outcome else ""
     reason = f": {effect.reason}" if effect.reason else ""
+    if effect.proxy == TOOLS:
+        return f"- {at:%m-%d %H:%M:%S} {what(effect)} {effect.status}{reason}"
     return (
         f"- {at:%m-%d %H:%M:%S} `{effect.method} {authority(effect.host, effect.port)}` {effect.status}{outcome}, "
         f"{effect.bytes_out} bytes out, {effect.bytes_in} in{reason}"

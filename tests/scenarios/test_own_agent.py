@@ -110,11 +110,11 @@ async def test_a_model_has_the_role_the_rules_and_the_tools(
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments", "runs", "result"),
+    ("name", "arguments", "runs", "result", "ledger"),
     [
-        ("look", {"room": 7}, 2, "Room 7 is free."),
-        ("pay", {"amount": 80}, 2, '{"paid":80}'),
-        ("ring", {"room": 7}, 1, "may have been done in part, in full or not at all"),
+        ("look", {"room": 7}, 2, "Room 7 is free.", []),
+        ("pay", {"amount": 80}, 2, '{"paid":80}', [("pay", "settled")]),
+        ("ring", {"room": 7}, 1, "may have been done in part, in full or not at all", [("ring", "uncertain")]),
     ],
 )
 async def test_killed_in_mid_tool_it_goes_on_as_its_kind_allows(
@@ -125,6 +125,7 @@ async def test_killed_in_mid_tool_it_goes_on_as_its_kind_allows(
     arguments: dict[str, int],
     runs: int,
     result: str,
+    ledger: list[tuple[str, str]],
 ) -> None:
     house = await asyncio.to_thread(make_house, **settings(models), agent__file=str(agent / "agent.py"))
     models.say(Say(calls=[(name, arguments)]), Say("Well."))
@@ -138,6 +139,9 @@ async def test_killed_in_mid_tool_it_goes_on_as_its_kind_allows(
     assert result in models.asked[1].results()[0]
     assert len(ran(agent)) == runs
     assert len({key for _, key in ran(agent)}) == 1, "always with the same key"
+    listed = await asyncio.to_thread(house.run, "journal", "egress", "--json")
+    effects = [json.loads(line) for line in listed.stdout.splitlines()]
+    assert [(effect["host"], effect["status"]) for effect in effects] == ledger
 
 
 async def test_killed_between_the_models_answer_and_the_tool_it_is_not_asked_again(
