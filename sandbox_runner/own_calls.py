@@ -1,5 +1,7 @@
-"""Calls of tools that act outside by themselves (a team's own), in the effect ledger: intended with the request, settled
-with the result; one whose end nobody saw is uncertain, for good. Arguments are known there by their digest only.
+"""Calls of tools that act outside by themselves (a team's own), in the effect ledger.
+
+Intended with the request, settled with the result; one whose end nobody saw is uncertain, for good. Arguments are known
+there by their digest only.
 """
 
 from __future__ import annotations

@@ -27,7 +27,18 @@ from agent.sandbox import SandboxError, SandboxLost
 from agent.tool import Gate, Refuse, Tool, ToolResult
 from agent.toolbox import Toolbox
 from agent.trajectory import Said, preview, shortened, with_short_calls
-from sandbox_runner import assignments, budget, gating, own_calls, prefacing, questions, receiving, replying, resume, texts
+from sandbox_runner import (
+    assignments,
+    budget,
+    gating,
+    own_calls,
+    prefacing,
+    questions,
+    receiving,
+    replying,
+    resume,
+    texts,
+)
 from sandbox_runner.asking import Stopped, ask
 from sandbox_runner.assignments import Arrivals, Assignment
 from sandbox_runner.budget import OverBudget

@@ -86,7 +86,7 @@ async def test_after_a_crash_in_its_middle(stage: Stage, repetition: Repetition,
     assert ("may have been done" in reply) == (status == "uncertain")
     assert "uncertain" in reply or "Paid." in reply or "interrupted" in reply
     # It is said once.
-    assert [row for row in await stage.database.read(lambda c: effects.untold(c, stage.owner))] == []
+    assert await stage.database.read(lambda c: effects.untold(c, stage.owner)) == []
 
 
 async def test_a_call_that_its_turn_never_came_back_to_is_uncertain_and_the_next_turn_is_told(stage: Stage) -> None:
