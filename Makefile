@@ -4,7 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # Most tests wait for processes: one more of them at once than there are processors.
 JOBS ?= $(shell echo $$(( $$(nproc) + 1 )))
-PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+# Byte code is kept whatever the shell is set to: every worker and hundreds of programs import the same files.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 PACKAGES := nightporter gateway router identity sandbox_runner agent workspace_store
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet
 # The first Python that really runs (a version manager's stand-in may exist and fail) and can make an environment;

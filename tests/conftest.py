@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -78,6 +79,10 @@ def valkey(tmp_path: Path) -> Iterator[Valkey]:
     server = Valkey(tmp_path / "valkey")
     yield server
     server.stop()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # thousands of tests and modules that stay: no collection has to go through them
 
 
 ON_BOTH = (

@@ -52,11 +52,18 @@ class House:
             **{f"NIGHTPORTER_{key.upper()}": value for key, value in self.settings.items()},
         }
 
-    def start(self) -> House:
-        command = [sys.executable, "-m", "nightporter", "up", *self.arguments]
-        self.process = subprocess.Popen(
-            command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    def launch(self, *arguments: str, stderr: int) -> subprocess.Popen[str]:
+        """Start the command line with this home."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "nightporter", *arguments],
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
         )
+
+    def start(self) -> House:
+        self.process = self.launch("up", *self.arguments, stderr=subprocess.STDOUT)
         self.output = []
         threading.Thread(target=self._collect, args=(self.process,), daemon=True).start()
         process = self.process
@@ -211,13 +218,13 @@ class House:
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """The command line, as a user of this home types it."""
-        return subprocess.run(
-            [sys.executable, "-m", "nightporter", *arguments],
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+        process = self.launch(*arguments, stderr=subprocess.PIPE)
+        try:
+            out, err = process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     def sleep_sandboxes(self) -> None:
         """Wait until every sandbox is asleep (the house must have been given a short ``sandbox__idle_seconds``)."""

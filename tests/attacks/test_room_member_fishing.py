@@ -17,6 +17,7 @@ import pytest
 from nightporter.testing import House
 from nightporter.testing.telegram import TOKEN, TelegramServer
 from nightporter.testing.web import until
+from tests.warm_house import WarmHouse
 
 ANN = {"id": 5, "is_bot": False, "first_name": "Ann"}
 EVE = {"id": 6, "is_bot": False, "first_name": "Eve"}
@@ -71,7 +72,7 @@ def houses() -> Iterator[list[House]]:
 @pytest.fixture
 async def talk(telegram: TelegramServer, houses: list[House], tmp_path: Path) -> Talk:
     settings = {"telegram__token": TOKEN, "telegram__api_url": telegram.api_url, "access__policy": "open"}
-    house = House(tmp_path / "home", **settings)
+    house = WarmHouse(tmp_path / "home", **settings)
     houses.append(house)
     await asyncio.to_thread(house.start)
     talk = Talk(house, telegram)

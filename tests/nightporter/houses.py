@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.request import urlopen
 
+from tests import warm
+
 PROGRAM = Path(__file__).with_name("standin_house.py")
 ROOT = Path(__file__).parents[2]
 
@@ -66,12 +68,11 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 def house(
     home: Path, *arguments: str, until_ready: bool = True, before: tuple[str, ...] = (), **more: str
 ) -> Iterator[House]:
-    process = subprocess.Popen(
+    process = warm.popen(
         [*before, sys.executable, str(PROGRAM), *arguments],
         env=environment(home, **more),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
     )
     try:
         if until_ready:

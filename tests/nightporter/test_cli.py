@@ -15,6 +15,7 @@ import pytest
 from identity import users
 from identity.users import Claim
 from nightporter.cli.app import app  # noqa: F401 - that it can be imported
+from tests import warm
 from tests.nightporter.houses import ROOT, environment
 from tests.nightporter.talking import TOKEN, Gateway, free_address
 from workspace_store import journal, schema
@@ -24,9 +25,8 @@ MAIN = "from nightporter.cli import main; main()"
 
 
 def nightporter(home: Path, *arguments: str, stdin: str = "", **more: str) -> subprocess.CompletedProcess[str]:
-    variables = environment(home, **more)
     command = [sys.executable, "-c", MAIN, *arguments]
-    return subprocess.run(command, env=variables, input=stdin, capture_output=True, text=True, timeout=30, check=False)
+    return warm.run(command, env=environment(home, **more), text=stdin, timeout=30)
 
 
 @pytest.mark.parametrize(
@@ -44,6 +44,13 @@ def test_an_error_is_one_sentence_and_its_exit_code(tmp_path: Path, arguments: l
     assert (ended.returncode, ended.stdout) == (code, "")
     assert ended.stderr.startswith(said)
     assert ended.stderr.count("\n") == 1
+
+
+def test_one_started_as_its_users_start_it(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "nightporter", "chat", "-m", "hi"]
+    ended = subprocess.run(command, env=environment(tmp_path / "home"), capture_output=True, text=True, timeout=30)
+    assert ended.returncode == 3
+    assert ended.stderr.startswith("Nightporter was never started in ")
 
 
 def test_a_wrong_setting_ends_any_command_with_code_2(tmp_path: Path) -> None:

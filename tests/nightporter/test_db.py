@@ -18,6 +18,7 @@ from identity.access import Access
 from identity.users import Claim
 from router.envelope import Envelope
 from router.inbox import Inbox
+from tests import warm
 from tests.servers import PostgreSQL
 from workspace_store import journal, memory, memory_search
 from workspace_store.database import Database
@@ -34,11 +35,11 @@ class Home:
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         clean = {key: value for key, value in os.environ.items() if not key.startswith("NIGHTPORTER_")}
-        return subprocess.run(
+        return warm.run(
             [sys.executable, "-m", "nightporter", "db", *words],
             env={**clean, "NIGHTPORTER_HOME": str(self.path), "NIGHTPORTER_DATABASE_URL": self.url},
-            capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
+            timeout=120,
+        )
 
     def done(self, *words: str) -> dict[str, Any]:
         done = self.run(*words, "--json")

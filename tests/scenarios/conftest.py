@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from nightporter.testing import House
+from tests.warm_house import WarmHouse
 
 MakeHouse = Callable[..., House]
 
@@ -15,7 +16,7 @@ def make_house(tmp_path: Path) -> Iterator[MakeHouse]:
     houses: list[House] = []
 
     def make(**settings: str) -> House:
-        house = House(tmp_path / f"home{len(houses)}", **settings)
+        house = WarmHouse(tmp_path / f"home{len(houses)}", **settings)
         houses.append(house)
         return house.start()
 
@@ -28,7 +29,7 @@ def make_house(tmp_path: Path) -> Iterator[MakeHouse]:
 @pytest.fixture(scope="module")
 def shared_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     """One house for the stories of a module that leave it whole."""
-    house = House(tmp_path_factory.mktemp("house") / "home").start()
+    house = WarmHouse(tmp_path_factory.mktemp("house") / "home").start()
     yield house
     assert house.stop() == 0, house.log()[-4000:]
 

@@ -21,6 +21,7 @@ from nightporter.testing import House
 from nightporter.testing.house import wait_until
 from nightporter.testing.models import Asked, ModelServer, Say
 from nightporter.testing.telegram import TOKEN, TelegramServer
+from tests.warm_house import WarmHouse
 from workspace_store import crash_points, outbox, principal
 from workspace_store.crash_points import Point
 from workspace_store.database import Database
@@ -115,7 +116,7 @@ class Theatre:
         self.telegram, self.models = TelegramServer(), ModelServer(self._script)
         try:
             with self.outside.serving(), self._served(self.telegram), self._served(self.models):
-                self.house = House(self.folder / "home", **self._settings()).start()
+                self.house = WarmHouse(self.folder / "home", **self._settings()).start()
                 try:
                     yield self
                 finally:

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from nightporter.testing import House, wait_until
+from tests.warm_house import WarmHouse
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +26,7 @@ def deliver(house: House, body: bytes, stamp: int) -> httpx.Response:
 
 
 def test_a_delivery_is_answered_once_also_when_it_comes_again_after_a_crash(tmp_path: Path) -> None:
-    house = House(tmp_path, hooks__ci__secret=SECRET, hooks__ci__template="$ echo $((6 * 7)) built").start()
+    house = WarmHouse(tmp_path, hooks__ci__secret=SECRET, hooks__ci__template="$ echo $((6 * 7)) built").start()
     try:
         body, stamp = json.dumps({"status": "$(touch /workspace/pwned)"}).encode(), int(time.time())
         first = deliver(house, body, stamp)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -11,6 +11,14 @@ from nightporter.testing import House
 from tests.scenarios import post
 
 MakeHouse = Callable[..., House]
+
+
+@pytest.fixture(scope="module")
+def shared_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """Started as its users start it."""
+    house = House(tmp_path_factory.mktemp("house") / "home").start()
+    yield house
+    assert house.stop() == 0, house.log()[-4000:]
 
 
 def test_a_plain_message_is_answered_honestly(shared_house: House) -> None:

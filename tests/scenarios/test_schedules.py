@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from nightporter.testing import House, wait_until
+from tests.warm_house import WarmHouse
 
 pytestmark = pytest.mark.slow
 
@@ -22,7 +23,7 @@ def fired(house: House) -> list[str]:
 
 
 def test_what_is_due_is_said_and_what_came_due_while_the_machine_was_off_is_caught_up_once(tmp_path: Path) -> None:
-    house = House(tmp_path, schedules__shortest_seconds="1", schedules__late_seconds="1").start()
+    house = WarmHouse(tmp_path, schedules__shortest_seconds="1", schedules__late_seconds="1").start()
     try:
         house.say("$ export FOO=kept")
         assert "Scheduled as" in house.say("/schedule add in 2 seconds: $ echo once $FOO")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from nightporter.testing import House
+from tests import warm
 
 pytestmark = pytest.mark.slow
 
@@ -22,9 +23,7 @@ def beside(house: House) -> Iterator[subprocess.Popen[str]]:
     """A ``nightporter runner`` beside ``up``, standing by with its sandbox manager."""
     house.say("$ X=in-the-shell-only")
     command = [sys.executable, "-m", "nightporter", "runner"]
-    process = subprocess.Popen(
-        command, env=house.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+    process = warm.popen(command, env=house.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     assert process.stdout is not None
     for line in process.stdout:
         if "is ready." in line:
