@@ -32,7 +32,7 @@ from workspace_store import attachments, inbox, journal, outbox, principal
 from workspace_store.approvals import Hooks
 from workspace_store.blobs import Blobs
 from workspace_store.crash_points import Point, reached
-from workspace_store.database import Database, now_us
+from workspace_store.database import Database, database_now_us, now_us
 from workspace_store.file_limits import FileLimits
 from workspace_store.journal import Event
 from workspace_store.outbox import Address
@@ -160,7 +160,7 @@ class Inbox:
             command = None
         kind = starts or ("message" if command is None else "command")
         burst = self._settle(connection, heard) if kind == "message" else None
-        settles_at = self._settles_at(heard, burst, acted=kind != "message")
+        settles_at = self._settles_at(connection, heard, burst, acted=kind != "message")
         _insert(connection, heard, seq, kind, burst=burst, settles_at=settles_at)
         journal.append(connection, heard.owner, [_received(heard)], under=None)
         if envelope.attachments and command is None and starts is None:
@@ -179,15 +179,16 @@ class Inbox:
         first = inbox.settling(connection, heard.owner, heard.user.id, strand)
         if first is None:
             return None
-        until = min(now_us() + int(self.settling.quiet * 1e6), first.received_at + int(self.settling.most * 1e6))
+        now = database_now_us(connection)
+        until = min(now + int(self.settling.quiet * 1e6), first.received_at + int(self.settling.most * 1e6))
         inbox.settle(connection, first.id, until if heard.envelope.more else 0)
         return first.id
 
-    def _settles_at(self, heard: _Heard, burst: UUID | None, *, acted: bool) -> int:
+    def _settles_at(self, connection: Connection, heard: _Heard, burst: UUID | None, *, acted: bool) -> int:
         """A lone message never waits; a first one does, after a sign that more is coming."""
         if acted or burst is not None or not heard.envelope.more:
             return 0
-        return now_us() + int(min(self.settling.quiet, self.settling.most) * 1e6)
+        return database_now_us(connection) + int(min(self.settling.quiet, self.settling.most) * 1e6)
 
     def _act(self, connection: Connection, heard: _Heard, command: commands.Command, rest: str) -> tuple[Woken, ...]:
         """Run a command and answer it: where it was said, or in private what is not for a room to see."""

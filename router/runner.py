@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -20,14 +20,15 @@ from sqlalchemy import Connection
 from identity import users
 from router.bells import let_ring
 from router.envelope import Envelope
-from sandbox_runner import exporting, own_calls, rewind, texts
+from sandbox_runner import exporting, own_calls, restoring, rewind, texts
 from sandbox_runner.exporting import Exporter
+from sandbox_runner.restoring import Problem
 from sandbox_runner.rewind import Rewinder
 from sandbox_runner.sandboxes import ManagerAway
 from sandbox_runner.turn import TurnRunner
 from sandbox_runner.turn_in_hand import Begun
-from workspace_store import drafts, inbox, journal, liveness, outbox, principal
-from workspace_store.database import Database, DatabaseUnavailable, now_us
+from workspace_store import drafts, inbox, journal, liveness, outbox, principal, wholeness
+from workspace_store.database import Database, DatabaseUnavailable, database_now_us
 from workspace_store.inbox import Row
 from workspace_store.journal import Event
 from workspace_store.outbox import Address
@@ -79,27 +80,35 @@ class Next:
     """The oldest open message, if any, and why it must not begin: /stop was said after it, or its sender is blocked.
 
     ``rewinds``: it goes back or forth in time, or exports, instead of a turn. ``begun``: its turn has begun already.
-    ``settled_at``: with none, when what still settles is to be served.
+    ``settled_in``: with none, in how many seconds what still settles is to be served.
     """
 
     row: Row | None
     stopped: bool = False
     unheard: bool = False
     rewinds: bool = False
-    settled_at: int | None = None
+    settled_in: float | None = None
     begun: Begun | None = None
+    problem: Problem | None = None
+    """Why nothing may be done for it: what it would go on from is not whole."""
 
 
 def _next(connection: Connection, owner: UUID) -> Next:
     row = inbox.next_open(connection, owner)
     if row is None:
-        return Next(None, settled_at=inbox.settled_at(connection, owner))
+        return Next(None, settled_in=_settled_in(connection, owner))
     rewinds = exporting.is_for(row) or rewind.is_for(connection, row)
     if row.status != "pending":
         return Next(row, rewinds=rewinds)
     # In a room, who speaks is not whose lease this is: their words may have waited since before they were blocked.
     unheard = row.actor not in (None, owner) and users.is_blocked(connection, row.actor)
     return Next(row, principal.is_stopped(connection, owner, row.seq), unheard, rewinds)
+
+
+def _settled_in(connection: Connection, owner: UUID) -> float | None:
+    """By the database's clock, which intake settled it by."""
+    at = inbox.settled_at(connection, owner)
+    return None if at is None else max(0.0, (at - database_now_us(connection)) / 1e6)
 
 
 @dataclass
@@ -111,12 +120,13 @@ class Runner:
     lives: Path
     turns: TurnRunner
     publish: Callable[[UUID, dict[str, str]], None]
-    shared_home: bool = True
     again: Callable[[UUID], bool] = lambda _: False
     """Serve a principal in this process once more, if there is room; otherwise a sweeper finds it."""
     gate: AloneGate = field(default_factory=AloneGate)
     held: set[UUID] = field(default_factory=set)
     """Principals whose lease is in hand."""
+    looked_into: set[UUID] = field(default_factory=set)
+    """Principals whose records this process found whole when it met them first."""
     rung_again: set[UUID] = field(default_factory=set)
     """Those of them for whom a bell rang meanwhile."""
     _served_at: float = 0.0
@@ -160,7 +170,7 @@ class Runner:
 
     async def _take(self, owner: UUID) -> tuple[Lease, Next] | None:
         def transaction(connection: Connection) -> tuple[Lease, Next] | None:
-            seen = principal.look(connection, owner)
+            seen = self._look(connection, owner)
             if seen is None or not self._may_take(seen):
                 return None
             lease = principal.take(connection, owner, self.id, seen)
@@ -176,18 +186,33 @@ class Runner:
         """What is next; where nothing keeps its turn from beginning, it begins in the same transaction."""
         upcoming = _next(connection, lease.principal)
         row = upcoming.row
+        if row is not None and (problem := self._problem(connection, row)):
+            return replace(upcoming, problem=problem)
         held_up = upcoming.stopped or upcoming.unheard or upcoming.rewinds
         if row is None or held_up or row.crashes >= SUSPECT_CRASHES or row.crashes_alone or not self.gate.is_open:
             return upcoming
         return replace(upcoming, begun=self.turns.begin(connection, lease, row, alone=False))
 
+    def _look(self, connection: Connection, owner: UUID) -> Owner | None:
+        """Who owns the lease; with the same statement, of a person it meets first, whether their records are whole."""
+        if owner in self.looked_into:
+            return principal.look(connection, owner)
+        found = wholeness.look(connection, owner)
+        if found is not None and found[1]:
+            self.looked_into.add(owner)
+        return found[0] if found is not None else None
+
+    def _problem(self, connection: Connection, row: Row) -> Problem | None:
+        """Looked for where a turn was cut off, and where the records were not found whole."""
+        if row.turn is None and row.principal in self.looked_into:
+            return None
+        return restoring.refusal(connection, row)
+
     def _may_take(self, seen: Owner) -> bool:
         if seen.owner is None or seen.owner == self.id:
             # Our own: the turn that held it ended without giving it back, for nothing else here serves this principal.
             return True
-        if self.shared_home:
-            return liveness.is_dead(self.lives, seen.owner)
-        return seen.expired
+        return liveness.is_dead(self.lives, seen.owner, expired=seen.expired)
 
     async def _drain(self, lease: Lease, upcoming: Next) -> None:
         try:
@@ -201,14 +226,17 @@ class Runner:
     async def _serve_next(self, lease: Lease, upcoming: Next) -> bool:
         """One turn; True: the inbox is drained and the lease given back."""
         row = upcoming.row
-        if row is None and upcoming.settled_at is not None:
+        if row is None and upcoming.settled_in is not None:
             # Nobody need hold a lease only to wait: what comes meanwhile rings as always.
             await self.database.write(lambda connection: principal.abandon(connection, lease))
-            seconds = max(0.0, (upcoming.settled_at - now_us()) / 1e6)
-            asyncio.get_running_loop().call_later(seconds, self.again, lease.principal)
+            asyncio.get_running_loop().call_later(upcoming.settled_in, self.again, lease.principal)
             return True
         if row is None:
             return await self.database.write(lambda connection: principal.release(connection, lease))
+        if upcoming.problem is not None:
+            problem = upcoming.problem
+            await self._finish_without_turn(lease, row, "failed", problem.text, [problem.event()])
+            return False
         if row.crashes_alone >= POISON_CRASHES:
             await self._finish_without_turn(lease, row, "set_aside", texts.set_aside(row.crashes_alone))
             return False
@@ -248,13 +276,15 @@ class Runner:
         await self.database.write(transaction)
         await asyncio.sleep(RETRY_SECONDS[min(row.crashes_alone, len(RETRY_SECONDS) - 1)])
 
-    async def _finish_without_turn(self, lease: Lease, row: Row, status: inbox.Status, text: str | None) -> None:
+    async def _finish_without_turn(
+        self, lease: Lease, row: Row, status: inbox.Status, text: str | None, why: Sequence[Event] = ()
+    ) -> None:
         """Give a message its final status and its sender a word about it; what its turn had taken in waits again.
 
         None for ``text``: nothing is said.
         """
         body = {"message": row.id.hex, "text": text}
-        events = [Event("message.set_aside", body)] if status == "set_aside" else []
+        events = [*why, *([Event("message.set_aside", body)] if status == "set_aside" else [])]
         events += [Event("reply.queued", body)] if text is not None else [Event("message.dropped", body)]
 
         def transaction(connection: Connection) -> None:

@@ -18,7 +18,7 @@ import structlog
 from sqlalchemy import Connection
 
 from workspace_store import approvals, liveness, principal
-from workspace_store.database import Database, DatabaseUnavailable, now_us
+from workspace_store.database import Database, DatabaseUnavailable, database_now_us
 
 log = structlog.get_logger()
 
@@ -47,21 +47,20 @@ class Sweeper:
     lives: Path
     serve: Callable[[UUID], bool]
     held: Set[UUID]
-    shared_home: bool = True
     chores: tuple[Chore, ...] = ()
 
     async def run(self) -> None:
         """Sweep until cancelled: everything pending at once, then each second."""
-        since = now_us()
+        again_after = 0
         renewed = 0.0
         while True:
             try:
-                if not self.database.is_sqlite and asyncio.get_running_loop().time() - renewed > RENEW_SECONDS:
+                if asyncio.get_running_loop().time() - renewed > RENEW_SECONDS:
                     await self.database.write(lambda connection: principal.renew_leases(connection, self.owner))
                     renewed = asyncio.get_running_loop().time()
                 for chore in (EXPIRY, *self.chores):
                     await self._do(chore)
-                for found in await self.database.write(partial(self._find, not_rung_since=since)):
+                for found in await self.database.write(partial(self._find, again_after=again_after)):
                     self.serve(found)
             except DatabaseUnavailable as error:
                 log.warning("could not sweep", reason=str(error))
@@ -69,7 +68,7 @@ class Sweeper:
                 # Without a sweeper a lost bell is lost for good.
                 log.exception("could not sweep")
             await asyncio.sleep(SWEEP_SECONDS)
-            since = now_us() - RING_AGAIN_US
+            again_after = RING_AGAIN_US
 
     async def _do(self, chore: Chore) -> None:
         """One that fails holds up no other. Raises DatabaseUnavailable."""
@@ -81,16 +80,13 @@ class Sweeper:
         except Exception:
             log.exception("a chore failed", chore=getattr(chore.do, "__name__", ""))
 
-    def _find(self, connection: Connection, not_rung_since: int) -> list[UUID]:
-        waiting = principal.with_mail(connection, not_rung_since)
+    def _find(self, connection: Connection, again_after: int) -> list[UUID]:
+        waiting = principal.with_mail(connection, database_now_us(connection) - again_after)
         for owner, expired in principal.owners(connection):
             if owner == self.owner:
                 # A turn that ended without giving its lease back (the database was gone) is taken up again.
                 waiting += [found for found in principal.owned_by(connection, owner) if found not in self.held]
-            elif self._is_dead(owner, expired):
+            elif liveness.is_dead(self.lives, owner, expired=expired):
                 waiting += principal.owned_by(connection, owner)
         principal.rung(connection, waiting)
         return waiting
-
-    def _is_dead(self, owner: str, expired: bool) -> bool:
-        return liveness.is_dead(self.lives, owner) if self.shared_home else expired

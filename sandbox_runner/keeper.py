@@ -124,18 +124,7 @@ class Keeper(Waker):
         for owner, seat in list(self._seats.items()):
             if {owner, *(annex.seat.principal for annex in seat.annexes)} <= held:
                 continue
-            log.warning("tenancy lost; killing the sandbox", principal=str(owner))
-            with contextlib.suppress(SandboxError):
-                await self._kill(seat)
-            self._seats.pop(owner, None)
-            seat.volume.close()
-            await self._let_annexes_go(seat)
-
-    async def _let_annexes_go(self, seat: Seat) -> None:
-        try:
-            await self.annexes.give_back(seat)
-        except DatabaseUnavailable as error:
-            log.warning("could not give a merged workspace back", principal=str(seat.principal), reason=str(error))
+            await self._lose(seat)
 
     async def _asleep(self, owner: UUID) -> bool:
         """Put a sandbox to sleep whose volume is wanted elsewhere; whether it is free now."""
@@ -203,7 +192,7 @@ class Keeper(Waker):
 
     async def _sleep(self, seat: Seat, lease: Lease) -> None:
         notes = await self._shut(seat)
-        held = await self._held(seat.principal)
+        held = await self._held(seat)
         published = await self._publish(seat, held.generation, None, texts.SLEEP_NOTE)
         seen = await asyncio.to_thread(kept_state.see, seat.volume, held, published.number)
         merged = await self.annexes.publish(seat, texts.SLEEP_NOTE, moving=False)

@@ -153,7 +153,7 @@ class Manager(Keeper):
         """The first few files that differ from the last committed generation, and how many there are."""
         async with self._lock(owner):
             seat = await self._seat(owner, holder)
-            parent = (await self._held(owner)).generation
+            parent = (await self._held(seat)).generation
             await self._publish(seat, parent, None, "")
             changes = await asyncio.to_thread(seat.volume.diff, parent, parent + 1)
         names = [str(change.path) for change in changes if not change.is_directory]
@@ -167,7 +167,7 @@ class Manager(Keeper):
         """
         async with self._lock(owner):
             seat = await self._seat(owner, holder)
-            published = await self._publish(seat, (await self._held(owner)).generation, turn, texts.CHECK_NOTE)
+            published = await self._publish(seat, (await self._held(seat)).generation, turn, texts.CHECK_NOTE)
             folder = await asyncio.to_thread(self.checks.lay_out, seat, published.number)
         return await self.checks.run(seat, folder, command, seconds)
 
@@ -186,7 +186,7 @@ class Manager(Keeper):
                     # What was published after the last command stands where a terminal is busy.
                     async with asyncio.timeout(ANSWER_SECONDS):
                         await seat.awake.guest.capture()
-            held = await self._held(owner)
+            held = await self._held(seat)
             published = await self._publish(seat, held.generation, turn, note)
             merged = await self.annexes.publish(seat, note, moving=published.moving)
             seen = await asyncio.to_thread(kept_state.see, seat.volume, held, published.number)
@@ -208,7 +208,7 @@ class Manager(Keeper):
         async with self._lock(owner):
             seat = await self._seat(owner, holder)
             await self._shut(seat)
-            held = await self._held(owner)
+            held = await self._held(seat)
             published = await self._publish(seat, held.generation, None, note)
             merged = await self.annexes.publish(seat, note, moving=False)
             seen = await asyncio.to_thread(kept_state.see, seat.volume, held, published.number)
@@ -233,7 +233,7 @@ class Manager(Keeper):
         async with self._lock(owner):
             seat = await self._seat(owner, holder)
             await self._shut(seat)
-            held = await self._held(owner)
+            held = await self._held(seat)
             if held.generation != number - 1:
                 raise SandboxError(texts.moved_on())
             published = await asyncio.to_thread(

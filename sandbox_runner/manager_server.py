@@ -19,7 +19,7 @@ import structlog
 from agent.sandbox import SandboxError, SandboxLost, SandboxUnavailable
 from sandbox_runner import texts
 from sandbox_runner.manager import Manager
-from sandbox_runner.sandboxes import FRAME_LIMIT, encode, short_path
+from sandbox_runner.sandboxes import FRAME_LIMIT, VolumeRefused, encode, short_path
 from workspace_store.beneath import UnsafePath
 from workspace_store.database import DatabaseUnavailable
 from workspace_store.packs import VolumeError
@@ -74,6 +74,8 @@ async def _answer(manager: Manager, connection: object, frame: dict[str, Any], s
         result = await op(manager, connection, owner, frame, lambda text: send({"id": number, "output": text}))
     except SandboxLost as error:
         send({"id": number, "error": "lost", "message": str(error)})
+    except VolumeRefused as error:
+        send({"id": number, "error": "inconsistent", "message": str(error)})
     except SandboxUnavailable as error:
         send({"id": number, "error": "unavailable", "message": str(error)})
     except (SandboxError, DatabaseUnavailable, StaleTenancy, VolumeError, OSError) as error:

@@ -41,6 +41,12 @@ class Recorded:
     """What checks of claimed tasks found, by the step whose reply they followed."""
     unreachable_until: int | None = None
     """Until when to ask an engine that could not be reached, microseconds since the epoch."""
+    last_returned_at: int = 0
+    """When the newest result was recorded, microseconds since the epoch."""
+    intended: set[str] = field(default_factory=set)
+    """Effects outside that are in the journal, by their hex UUID."""
+    remarks: dict[str, str] = field(default_factory=dict)
+    """What the engine is told before a call's result: what checks of the restore have found."""
 
     def step(self, number: int) -> Step | None:
         return self.steps.get(number)
@@ -49,6 +55,16 @@ class Recorded:
     def touched(self) -> list[tuple[str, dict[str, Any]]]:
         """Recorded results that describe files or terminals, in order."""
         return [(call, body) for call, body in self.returned.items() if body.get("touched")]
+
+    @property
+    def orphans(self) -> dict[str, dict[str, Any]]:
+        """Requests that belong to no recorded answer: what it was is lost, and the engine is asked again."""
+        known = {call.id for step in self.steps.values() for call in step.calls}
+
+        def is_known(call: str) -> bool:
+            return call in known or any(call.startswith(f"{one}.") for one in known)
+
+        return {call: body for call, body in self.requested.items() if not is_known(call)}
 
     @property
     def uncertain(self) -> set[str]:
@@ -73,6 +89,9 @@ def read(events: Sequence[journal.Recorded]) -> Recorded:
             found.requested[str(body["call"])] = body
         elif event.kind == "tool.returned":
             found.returned[str(body["call"])] = body
+            found.last_returned_at = event.at
+        elif event.kind == "effect.intended":
+            found.intended.add(str(body["effect"]))
         elif event.kind == "files.received":
             found.received[str(body["message"])] = body
         elif event.kind == "task.checked":
@@ -105,6 +124,8 @@ async def check_state(recorded: Recorded, sandbox: TurnSandbox) -> list[Event]:
 def said(recorded: Recorded, call: ToolCall, body: dict[str, Any]) -> Said:
     """A recorded result as the engine sees it again."""
     text = str(body["text"])
+    if call.id in recorded.remarks:
+        text = f"{recorded.remarks[call.id]}\n\n{text}"
     if call.id in recorded.rolled_back:
         text = f"{texts.rolled_back(str(call.arguments.get('command', call.name)))}\n\n{text}"
     return Said("tool", text, call=call.id, name=call.name, data=origin_of(body))

@@ -36,8 +36,14 @@ FRAME_LIMIT = 8 << 20
 RECONNECT_SECONDS = 10.0
 RECONNECT_PAUSE = 0.05
 
+
+class VolumeRefused(SandboxUnavailable):
+    """The volume that is there is not the one that the database speaks of: nothing of it is touched."""
+
+
 ERRORS: Mapping[str, type[SandboxError]] = {
     "lost": SandboxLost,
+    "inconsistent": VolumeRefused,
     "unavailable": SandboxUnavailable,
     "refused": SandboxError,
 }

@@ -20,10 +20,12 @@ from sandbox_runner import kept_state, texts
 from sandbox_runner.backend import RunningSandbox
 from sandbox_runner.disk_watch import Watched
 from sandbox_runner.guest_connection import GuestConnection
+from sandbox_runner.sandboxes import VolumeRefused
 from sandbox_runner.uids import HostUids, take_ownership
-from workspace_store import liveness, principal
+from workspace_store import liveness
 from workspace_store import tenancy as tenancies
 from workspace_store.database import Database, DatabaseUnavailable
+from workspace_store.markers import VolumeDamaged
 from workspace_store.packs import VolumeError
 from workspace_store.tenancy import StaleTenancy, Tenancy, Tenant
 from workspace_store.volumes import Volume, Volumes
@@ -85,7 +87,6 @@ class Seating:
     volumes: Volumes
     lives: Path
     host_uids: HostUids
-    shared_home: bool = True
     _owed: list[Tenancy] = field(default_factory=list)
 
     async def take(self, identifier: UUID) -> Seat:
@@ -95,12 +96,14 @@ class Seating:
         except tenancies.SandboxUidsExhausted as error:
             raise SandboxUnavailable(texts.volume_refused(str(error))) from error
         try:
-            volume = await asyncio.to_thread(self._mount, identifier, held, uid)
+            volume = await asyncio.to_thread(self._mount, tenancy, held, uid)
             if held.volume_id is None:
                 marker = volume.marker()
                 await self.database.write(lambda connection: tenancies.bind_volume(connection, tenancy, marker.volume))
         except BaseException as error:
             await asyncio.shield(self._release(tenancy))
+            if isinstance(error, VolumeDamaged):
+                raise VolumeRefused(texts.volume_refused(str(error))) from error
             if isinstance(error, VolumeError | OSError):
                 raise SandboxUnavailable(texts.volume_refused(str(error))) from error
             raise
@@ -108,7 +111,7 @@ class Seating:
 
     def _take(self, connection: Connection, identifier: UUID) -> tuple[Tenant, Tenancy, int | None]:
         held = tenancies.look(connection, identifier)
-        if principal.is_closed(connection, identifier):
+        if held.closed:
             raise SandboxUnavailable(texts.closed())
         if held.host not in (None, self.host) and not self._has_ended(held):
             raise SandboxUnavailable(texts.awake_elsewhere())
@@ -122,22 +125,21 @@ class Seating:
         return held.host in (None, self.host) or self._has_ended(held)
 
     def _has_ended(self, held: Tenant) -> bool:
-        if self.shared_home:
-            return held.host is None or liveness.is_dead(self.lives, held.host)
-        return held.expired
+        return held.host is None or liveness.is_dead(self.lives, held.host, expired=held.expired)
 
     def _uid(self, connection: Connection, identifier: UUID) -> int | None:
         if os.geteuid() != 0:
             return None
         return tenancies.host_uid(connection, identifier, self.host_uids.base, self.host_uids.count)
 
-    def _mount(self, identifier: UUID, held: Tenant, uid: int | None) -> Volume:
+    def _mount(self, tenancy: Tenancy, held: Tenant, uid: int | None) -> Volume:
         """Mount and verify. Raises SandboxUnavailable, VolumeError."""
+        identifier = tenancy.principal
         if held.volume_id is not None and not self.volumes.exists(identifier):
-            raise SandboxUnavailable(texts.volume_missing(held.generation))
+            raise VolumeRefused(texts.volume_refused(texts.volume_missing(held.generation)))
         volume = self.volumes.open(identifier, owner=None if uid is None else (uid, uid))
         try:
-            _verify(volume, held)
+            _verify(volume, held, f"{tenancy.host} {tenancy.epoch}")
             if uid is not None:
                 for tree in (volume.workspace, volume.home):
                     take_ownership(tree, uid)
@@ -169,12 +171,16 @@ class Seating:
         return await self.database.write(lambda connection: tenancies.renew(connection, self.host))
 
 
-def _verify(volume: Volume, held: Tenant) -> None:
+def _verify(volume: Volume, held: Tenant, right: str) -> None:
+    """What fits is claimed for ``right``. Raises VolumeRefused, VolumeError."""
     marker = volume.marker()
     if held.volume_id is not None and marker.volume != held.volume_id:
-        raise SandboxUnavailable(texts.volume_of_another())
+        raise VolumeRefused(texts.volume_refused(texts.volume_of_another()))
     if held.generation and not volume.generation_exists(held.generation):
-        raise SandboxUnavailable(texts.volume_behind(marker.generation, held.generation))
+        raise VolumeRefused(texts.volume_refused(texts.volume_behind(marker.generation, held.generation)))
+    if held.manifest_digest is not None and volume.manifest(held.generation).digest != held.manifest_digest:
+        raise VolumeRefused(texts.volume_refused(texts.volume_differs(held.generation)))
+    volume.claim(right)
     if marker.generation > held.generation:
         # Published, and the runner died before it committed: the live files are what counts.
         dropped = volume.discard_after(held.generation)

@@ -130,6 +130,13 @@ def volume_behind(there: int, expected: int) -> str:
     )
 
 
+def volume_differs(generation: int) -> str:
+    return (
+        f"its generation {generation} is another one than the database committed under that number. "
+        "Restore database and volumes of the same time."
+    )
+
+
 def not_saved(reason: str) -> str:
     return f"(Your files are there; a generation of them could not be saved this time: {reason})"
 

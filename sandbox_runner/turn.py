@@ -36,6 +36,7 @@ from sandbox_runner import (
     questions,
     receiving,
     replying,
+    restoring,
     resume,
     texts,
 )
@@ -47,7 +48,8 @@ from sandbox_runner.folding import Folder
 from sandbox_runner.host import TurnSandbox
 from sandbox_runner.progress import TurnProgress
 from sandbox_runner.published import Snapshot, write_annexes, write_checkpoint
-from sandbox_runner.sandboxes import ManagerAway, Sandboxes
+from sandbox_runner.restoring import Check, Problem
+from sandbox_runner.sandboxes import ManagerAway, Sandboxes, VolumeRefused
 from sandbox_runner.subtasks import Subtasks
 from sandbox_runner.turn_in_hand import Begun, Ending, Turn, request_of, said_by
 from sandbox_runner.verifying import Verifier, claimed_before
@@ -176,9 +178,9 @@ class TurnRunner:
         turn.claimed = claimed_before(begun.seen.standing.tasks)
         turn.changed = changed = begun.changed
         turn.said = [said_by(assignment) for assignment in turn.assignments]
+        turn.resumed = bool(begun.events)
         if changed:
-            about = "\n\n".join(filter(None, (texts.changed(changed), turn.said[0].data.get("context"))))
-            turn.said[0] = replace(turn.said[0], data={**turn.said[0].data, "context": about})
+            turn.tell_beside(texts.changed(changed))
         return turn
 
     def _look_back(self, connection: Connection, owner: UUID) -> tuple[context.Seen, Briefing | None]:
@@ -194,6 +196,8 @@ class TurnRunner:
         """Ask the engine for steps and run their tools until it replies; recorded steps are replayed."""
         if turn.recorded.touched:
             turn.pending += await resume.check_state(turn.recorded, sandbox)
+        if turn.resumed:
+            await restoring.check(turn, self.database, self.blobs)
         turn.offer = await self.toolbox.offer(sandbox)
         sandbox.subtasks = Subtasks(
             self.engine, turn, partial(self._use_tool, turn, sandbox), partial(self._within_budget, turn),
@@ -318,6 +322,8 @@ class TurnRunner:
 
     async def _use_tool(self, turn: Turn, sandbox: TurnSandbox, call: ToolCall) -> Said:
         """Run one tool, or reuse its recorded result, or close it as uncertain."""
+        if turn.resumed:
+            restoring.adopt(turn, call)
         returned = turn.recorded.returned.get(call.id)
         if returned is not None:
             turn.touched = turn.touched or bool(returned.get("touched"))
@@ -334,9 +340,13 @@ class TurnRunner:
             else:
                 result = await self._run_tool(turn, sandbox, tool, call)
         except gating.NotApproved as error:
+            turn.found(Problem(Check.STALE, str(error), repaired=False))
             result = ToolResult(agent_texts.refused(str(error)), {"status": "refused"})
         except SandboxLost:
             result = await resume.close_lost(sandbox)
+        except VolumeRefused as error:
+            turn.found(Problem(Check.INCONSISTENT, str(error), repaired=False))
+            result = ToolResult(agent_texts.refused(str(error)), {"status": "refused"})
         except SandboxError as error:
             result = ToolResult(agent_texts.refused(str(error)))
         return await self._record_result(turn, sandbox, call, result)
@@ -362,7 +372,8 @@ class TurnRunner:
             writes += [partial(own_calls.intend, lease=turn.lease, turn=turn.id, call=call)] if tool.outside else []
             await self._append(turn, [*sandbox.unsaid_events(), request_of(call, sandbox.id)], writes)
         elif tool.repetition == "once":
-            closed = await resume.close_uncertain(turn.id, sandbox, tool, call, requested)
+            asked_as = replace(call, id=str(requested["call"]))
+            closed = await resume.close_uncertain(turn.id, sandbox, tool, asked_as, requested)
             if closed is not None:
                 return closed
         if tool.outside:
@@ -402,7 +413,8 @@ class TurnRunner:
         notes = sandbox.unsaid_notes()
         outside = await sandbox.untold_effects() if result.touched else []
         told = egress_texts.notes(outside)
-        text = "\n\n".join(filter(None, [preview(result.text, blob), texts.woken(notes), told]))
+        remark = turn.recorded.remarks.get(call.id)
+        text = "\n\n".join(filter(None, [remark, preview(result.text, blob), texts.woken(notes), told]))
         body = {
             "call": call.id, "name": call.name, "text": text, "blob": blob, "touched": result.touched,
             "live": sandbox.live_id if result.touched else None, **result.data,
@@ -426,6 +438,8 @@ class TurnRunner:
         if len(result.output) <= 8192:
             return None
         data = result.output.encode("utf-8", "replace")
+        # A runner whose lease has gone leaves nothing behind, not even what no row would name.
+        await self.database.read(partial(principal.check, lease=turn.lease))
         return await asyncio.to_thread(self.blobs.put, turn.principal, data)
 
     async def _append(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 from uuid import UUID
 
@@ -23,6 +23,7 @@ from sandbox_runner.asking import Stopped
 from sandbox_runner.assignments import HEARTBEAT, Assignment
 from sandbox_runner.progress import TurnProgress
 from sandbox_runner.receiving import Received
+from sandbox_runner.restoring import Problem
 from workspace_store import changes, inbox, journal, spending
 from workspace_store.inbox import Row
 from workspace_store.journal import Event
@@ -72,6 +73,8 @@ class Turn:
     """A task was: the session ends with this turn."""
     compaction: Compaction | None = None
     """What has gone from its context so far."""
+    resumed: bool = False
+    """It was cut off before."""
     notes: list[str] = field(default_factory=list)
     """What the runtime itself has to say with the reply."""
 
@@ -84,6 +87,18 @@ class Turn:
         if reason and not self.stopping.is_set():
             self.interrupted = reason == "interrupt"
             self.stopping.set()
+
+    def found(self, problem: Problem) -> None:
+        """Journal what a check of the restore has found, and tell it with the reply; each thing once."""
+        if problem.text not in self.notes:
+            self.pending.append(problem.event())
+            self.notes.append(problem.text)
+
+    def tell_beside(self, words: str) -> None:
+        """Tell the engine something that is not the person's word, with the message in hand."""
+        first = self.said[0]
+        about = "\n\n".join(filter(None, (words, first.data.get("context"))))
+        self.said[0] = replace(first, data={**first.data, "context": about})
 
     def end_if_stopped(self) -> None:
         """A safe point. Raises Stopped."""

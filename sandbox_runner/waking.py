@@ -36,9 +36,9 @@ from sandbox_runner.seats import Awake, Seat, Seating
 from sandbox_runner.timers import Timers
 from sandbox_runner.way_out import WayOut
 from workspace_store import tenancy as tenancies
-from workspace_store.database import Database
+from workspace_store.database import Database, DatabaseUnavailable
 from workspace_store.manifests import Generation
-from workspace_store.tenancy import Tenant
+from workspace_store.tenancy import StaleTenancy, Tenant
 
 log = structlog.get_logger()
 
@@ -180,7 +180,7 @@ class Waker(ABC):
 
     async def _restore(self, seat: Seat, guest: GuestConnection, life: str) -> Restored:
         """Give the guest the process state that is to be believed, and what it seals its own with."""
-        held = await self._held(seat.principal)
+        held = await self._held(seat)
         found = await asyncio.to_thread(kept_state.find, seat.volume, held)
         seal = {"life": life, "key": kept_state.life_key(held, life), "number": found.number}
         restored = await guest.restore(found.data, seal, await asyncio.to_thread(self.base.describe))
@@ -243,9 +243,26 @@ class Waker(ABC):
         await self.annexes.give_back(seat)
         await self.seating.give_back(seat)
 
-    async def _held(self, owner: UUID) -> Tenant:
-        """What the database says of the volume."""
-        return await self.database.read(partial(tenancies.look, identifier=owner))
+    async def _held(self, seat: Seat) -> Tenant:
+        """What the database says of the volume. Raises StaleTenancy, its sandbox killed: it has gone to another."""
+        held = await self.database.read(partial(tenancies.look, identifier=seat.principal))
+        if (held.host, held.epoch) == (seat.tenancy.host, seat.tenancy.epoch):
+            return held
+        await self._lose(seat)
+        raise StaleTenancy(texts.awake_elsewhere())
+
+    async def _lose(self, seat: Seat) -> None:
+        """Kill a sandbox whose volume has gone to another manager; nothing of it is written any more."""
+        log.warning("tenancy lost; killing the sandbox", principal=str(seat.principal))
+        with contextlib.suppress(SandboxError):
+            await self._kill(seat)
+        if self._seats.get(seat.principal) is seat:
+            self._seats.pop(seat.principal)
+        seat.volume.close()
+        try:
+            await self.annexes.give_back(seat)
+        except DatabaseUnavailable as error:
+            log.warning("could not give a merged workspace back", principal=str(seat.principal), reason=str(error))
 
     async def _publish(self, seat: Seat, parent: int, turn: UUID | None, note: str) -> Generation:
         """A generation of the volume; what runs meanwhile is frozen, or the generation marked ``moving``."""

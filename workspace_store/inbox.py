@@ -18,7 +18,7 @@ from sqlalchemy import BigInteger, Column, Connection, Index, Text, bindparam, c
 from sqlmodel import Field, SQLModel
 
 from workspace_store import principal as principals
-from workspace_store.database import now_us, table
+from workspace_store.database import database_now_us, now_us, table
 from workspace_store.principal import received
 
 Status = Literal["pending", "running", "taken", "waiting", "done", "failed", "set_aside", "withdrawn"]
@@ -121,7 +121,7 @@ _SETTLING = (
     .where(
         inbox.c.principal == bindparam("owner"),
         inbox.c.status == "pending",
-        inbox.c.settles_at > bindparam("now"),
+        inbox.c.settles_at > 0,
         inbox.c.actor == bindparam("by"),
         inbox.c.channel == bindparam("at"),
         inbox.c.account == bindparam("account_is"),
@@ -173,13 +173,15 @@ def next_open(connection: Connection, owner: UUID) -> Row | None:
         found = connection.execute(_OLDEST, {"owner": owner, "having": status}).one_or_none()
         if found:
             row = Row(**found._mapping)
-            return row if row.settles_at <= now_us() else _first_settled(connection, row)
+            if row.settles_at and row.settles_at > database_now_us(connection):
+                return _first_settled(connection, row)
+            return row
     return None
 
 
 def _first_settled(connection: Connection, first: Row) -> Row | None:
     """The oldest waiting row that nothing before it in its own strand keeps waiting; what was stopped has settled."""
-    stopped, now = principals.stop_seq(connection, first.principal), now_us()
+    stopped, now = principals.stop_seq(connection, first.principal), database_now_us(connection)
     held = set()
     for row in _waiting(connection, first.principal):
         if row.settles_at > now and row.seq > stopped:
@@ -206,9 +208,10 @@ def _waiting(connection: Connection, owner: UUID) -> list[Row]:
 
 def settling(connection: Connection, owner: UUID, actor: UUID, strand: tuple[str, str, str, str]) -> Row | None:
     """What one person said in a strand and still settles: what they say now belongs to it. Lock the principal first."""
-    given = {"owner": owner, "by": actor, "now": now_us(), **dict(zip(_STRAND, strand, strict=True))}
+    given = {"owner": owner, "by": actor, **dict(zip(_STRAND, strand, strict=True))}
     found = connection.execute(_SETTLING, given).first()
-    return Row(**found._mapping) if found else None
+    # Hosts' clocks differ: asked for only where somebody waits for it.
+    return Row(**found._mapping) if found and found.settles_at > database_now_us(connection) else None
 
 
 def settle(connection: Connection, identifier: UUID, at: int) -> None:
@@ -261,7 +264,9 @@ def waiting_like(connection: Connection, row: Row) -> list[Row]:
         .limit(50)
     )
     found = [Row(**row._mapping) for row in rows]
-    held = {one.id for one in found if one.settles_at > now_us()}
+    settling = [one for one in found if one.settles_at]
+    now = database_now_us(connection) if settling else 0
+    held = {one.id for one in settling if one.settles_at > now}
     return [one for one in found if one.id not in held and one.burst not in held]
 
 

@@ -24,6 +24,7 @@ from sqlalchemy import (
     Text,
     and_,
     bindparam,
+    func,
     select,
     type_coerce,
 )
@@ -67,6 +68,7 @@ KINDS: Mapping[str, str] = {
     "history.imported": "words that were said elsewhere were brought along",
     "subtask.responded": "the engine said what to do next in a subtask of a turn",
     "subtask.reported": "what a subtask found: each finding with its source, confidence and time",
+    "restore.checked": "what is recorded and what is there do not fit: `check` says how, `repaired` if work went on",
     "sandbox.woken": "a sandbox was built and process state restored into it",
     "sandbox.slept": "a sandbox was captured and dismantled",
     "workspace.restoring": "which generation the volume is about to be set back to, and as which new one",
@@ -282,17 +284,30 @@ def read(
     return found[::-1] if newest else found
 
 
+def first_of(connection: Connection, owner: UUID, turn: UUID) -> int | None:
+    """Sequence number of a turn's first event; None: it has none."""
+    mine = (event.c.principal == owner, event.c.turn == turn)
+    return connection.execute(select(func.min(event.c.seq)).where(*mine)).scalar()
+
+
 def head(connection: Connection, owner: UUID) -> tuple[int, str]:
     """Sequence number and hash of the last event."""
     row = connection.execute(select(principal.c.head_seq, principal.c.head_hash).where(principal.c.id == owner)).one()
     return int(row.head_seq), str(row.head_hash)
 
 
-def verify(connection: Connection, owner: UUID) -> tuple[int, list[Fault]]:
-    """Check every link and every payload that is still there; (events read, faults found)."""
+def verify(connection: Connection, owner: UUID, *, after: int = 0) -> tuple[int, list[Fault]]:
+    """Check every link beyond event ``after`` and every payload that is still there; (the last event, faults found)."""
     faults: list[Fault] = []
-    previous, expected = GENESIS, 0
-    for row in _chain(connection, owner):
+    previous, expected = GENESIS, after
+    if after:
+        found = connection.execute(
+            select(event.c.hash).where(event.c.principal == owner, event.c.seq == after)
+        ).scalar()
+        if found is None:
+            return after, [Fault(owner, after, f"event {after} is missing")]
+        previous = str(found)
+    for row in _chain(connection, owner, after):
         expected += 1
         if row.seq != expected:
             faults.append(Fault(owner, expected, f"event {expected} is missing"))
@@ -319,7 +334,7 @@ def _is_payload(salt: object, body: object, payload_hash: str) -> bool:
     return isinstance(salt, bytes) and isinstance(body, str) and hash_payload(salt, body) == payload_hash
 
 
-def _chain(connection: Connection, owner: UUID) -> Iterator[Any]:
+def _chain(connection: Connection, owner: UUID, after: int) -> Iterator[Any]:
     # As stored: a column that was tampered with need not hold what its type says.
     columns = [event.c[name] for name in ("seq", "epoch", "kind", "at", "payload_hash", "prev_hash", "hash")]
     sqlite = connection.dialect.name == "sqlite"
@@ -328,7 +343,7 @@ def _chain(connection: Connection, owner: UUID) -> Iterator[Any]:
     query = (
         select(*columns, *raw)
         .outerjoin(payload, and_(payload.c.principal == event.c.principal, payload.c.seq == event.c.seq))
-        .where(event.c.principal == owner)
+        .where(event.c.principal == owner, event.c.seq > after)
         .order_by(event.c.seq)
     )
     yield from connection.execute(query, execution_options={"yield_per": 1000})

@@ -1,6 +1,7 @@
-"""Alive or dead: each service process holds a ``flock`` on a file of its own under the shared home.
+"""Alive or dead: each service process holds a ``flock`` on a file of its own under its home.
 
-A free lock is a dead process, at once and across containers; process ids prove nothing there (the boot id is the same).
+A free lock is a dead process, at once and across containers that share the home; process ids prove nothing there (the
+boot id is the same). Of a process with another home only the end of its right tells: an id names its home.
 """
 
 from __future__ import annotations
@@ -18,13 +19,16 @@ from uuid import uuid4
 STAND_BY_SECONDS = 0.2
 """Between two looks for a post that another process fills."""
 
+HOME_DIGITS = 8
+LIFE_DIGITS = 12
+
 
 class Life:
     """This process's own lock, held until it ends, however it ends."""
 
     def __init__(self, directory: Path, role: str, host: str) -> None:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.id = f"{role}-{host}-{uuid4().hex[:12]}"
+        self.id = f"{role}-{host}-{_named_home(directory)}{uuid4().hex[:LIFE_DIGITS]}"
         self._path = directory / f"{self.id}.lock"
         # Held before it can be seen under its name: a file that exists unlocked is a dead process.
         hidden = directory / f".{self.id}"
@@ -72,8 +76,38 @@ class Post:
         os.close(self._descriptor)
 
 
-def is_dead(directory: Path, identifier: str) -> bool:
-    """Whether the process of this id has ended: its lock is free or its file gone."""
+def _home(directory: Path) -> str:
+    """What tells this home from others, the same in every container that mounts it; empty: nothing has lived here."""
+    try:
+        return (directory / "home").read_text()
+    except FileNotFoundError:
+        return ""
+
+
+def _named_home(directory: Path) -> str:
+    """The same, named now where it has no name yet: whoever comes first names it for all."""
+    while not (name := _home(directory)):
+        fresh = directory / f".home-{uuid4().hex}"
+        fresh.write_text(uuid4().hex[:HOME_DIGITS])
+        with contextlib.suppress(FileExistsError):
+            os.link(fresh, directory / "home")
+        fresh.unlink()
+    return name
+
+
+def _is_of(home: str, identifier: str) -> bool:
+    """An id without a home is one of ours, from before ids named it."""
+    digits = identifier.rpartition("-")[2]
+    return len(digits) != HOME_DIGITS + LIFE_DIGITS or digits.startswith(home)
+
+
+def is_dead(directory: Path, identifier: str, *, expired: bool = False) -> bool:
+    """Whether the process of this id has ended: its lock is free or its file gone.
+
+    One of another home holds its lock where nobody sees it from here: dead when the right it held has ``expired``.
+    """
+    if not _is_of(_home(directory), identifier):
+        return expired
     try:
         descriptor = os.open(directory / f"{identifier}.lock", os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -7,6 +7,7 @@ written by a runner whose lease has gone to another. Used by the router and the 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import BigInteger, Column, Connection, Index, bindparam, func, or_, select, text, update
@@ -182,8 +183,11 @@ def _holder(lease: Lease) -> dict[str, object]:
 def look(connection: Connection, identifier: UUID) -> Owner | None:
     """Who owns the lease now; None for an unknown principal."""
     row = connection.execute(_LOOK, {"of": identifier}).one_or_none()
-    if row is None:
-        return None
+    return owner_of(connection, row) if row is not None else None
+
+
+def owner_of(connection: Connection, row: Any) -> Owner:
+    """Of a row with ``owner``, ``epoch`` and ``lease_until``."""
     return Owner(row.owner, row.epoch, row.lease_until < database_now_us(connection))
 
 
@@ -204,8 +208,19 @@ def fence(connection: Connection, lease: Lease) -> Head:
     """Begin a fenced transaction: lock the row for a lease that still holds; the journal's head. Raises StaleLease."""
     row = connection.execute(_FENCE, _holder(lease)).one_or_none()
     if row is None:
-        raise StaleLease(f"the lease of {lease.principal} at epoch {lease.epoch} has gone to another")
+        raise StaleLease(_gone(lease))
     return row.head_seq, row.head_hash
+
+
+def check(connection: Connection, lease: Lease) -> None:
+    """For what is written outside the database, just before it is. Raises StaleLease."""
+    row = connection.execute(_LOOK, {"of": lease.principal}).one()
+    if (row.owner, row.epoch) != (lease.owner, lease.epoch):
+        raise StaleLease(_gone(lease))
+
+
+def _gone(lease: Lease) -> str:
+    return f"the lease of {lease.principal} at epoch {lease.epoch} has gone to another"
 
 
 def lock(connection: Connection, identifier: UUID) -> Head:
@@ -290,7 +305,9 @@ def owned_by(connection: Connection, owner: str) -> list[UUID]:
 def rung(connection: Connection, identifiers: list[UUID]) -> None:
     """Remember that their bells were rung now."""
     if identifiers:
-        connection.execute(update(principal).where(principal.c.id.in_(identifiers)).values(rung_at=now_us()))
+        connection.execute(
+            update(principal).where(principal.c.id.in_(identifiers)).values(rung_at=database_now_us(connection))
+        )
 
 
 def received(connection: Connection, identifier: UUID) -> tuple[int, str | None]:

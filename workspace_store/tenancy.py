@@ -12,6 +12,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, and_, bindparam, case, select, update
 
+from workspace_store.checkpoints import generation
 from workspace_store.database import database_now_us
 from workspace_store.principal import LEASE_SECONDS, Head, principal
 
@@ -47,8 +48,18 @@ class Tenant:
     """The highest number of a process state that was committed."""
     state_pin: str | None = None
     """SHA-256 of the state file that goes with the committed generation; None: none that is to be believed."""
+    closed: bool = False
+    """Blocked or being forgotten."""
+    manifest_digest: str | None = None
+    """Of the committed generation; None before the first one."""
 
 
+_MANIFEST = (
+    select(generation.c.manifest_digest)
+    .where(generation.c.principal == principal.c.id, generation.c.generation == principal.c.generation)
+    .correlate(principal)
+    .scalar_subquery()
+)
 _TENANT = select(
     principal.c.sandbox_host,
     principal.c.sandbox_epoch,
@@ -59,6 +70,8 @@ _TENANT = select(
     principal.c.state_key,
     principal.c.state_high,
     principal.c.state_pin,
+    principal.c.closed,
+    _MANIFEST.label("manifest_digest"),
 ).where(principal.c.id == bindparam("of"))
 _COMMIT_GENERATION = (
     update(principal)
@@ -84,7 +97,7 @@ def look(connection: Connection, identifier: UUID) -> Tenant:
     expired = row.sandbox_until < database_now_us(connection)
     return Tenant(
         row.sandbox_host, row.sandbox_epoch, expired, row.volume_id, row.generation, row.host_uid,
-        row.state_key, row.state_high, row.state_pin,
+        row.state_key, row.state_high, row.state_pin, row.closed, row.manifest_digest,
     )  # fmt: skip
 
 

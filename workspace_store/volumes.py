@@ -37,6 +37,10 @@ class VolumeBusy(VolumeError):
     """Another process has been writing to this volume for 30 s."""
 
 
+class VolumeTaken(VolumeError):
+    """Another has claimed this volume since: whoever writes here now must not."""
+
+
 class Volumes:
     """Volumes below one directory, local or on a shared mount.
 
@@ -97,6 +101,7 @@ class Volume:
         if not layout.finish_swap(self._restoring / "live", path / "live"):
             raise VolumeDamaged(f"{path} has no live directory; restore a generation")
         self._store = PackStore(self._snapshots / "packs")
+        self._claim: bytes | None = None
 
     def __enter__(self) -> Volume:
         return self
@@ -123,6 +128,31 @@ class Volume:
     def live_id(self) -> str:
         """UUID of the live directory: another one after every restore."""
         return (self.path / "live" / "id").read_text()
+
+    def claim(self, right: str) -> None:
+        """Write here from now on, and let nobody else who claimed it before: their next write is VolumeTaken.
+
+        ``right`` names a tenancy. It is compared where the files are, so that a manager that slept through the loss of
+        its tenancy publishes nothing, whatever it believes.
+        """
+        claimed = right.encode()
+        with self._locked():
+            path = self._snapshots / "claim"
+            fresh = path.with_name(f"claim-{secrets.token_hex(4)}")
+            fresh.write_bytes(claimed)
+            fresh.rename(path)
+        self._claim = claimed
+
+    def _check_claim(self) -> None:
+        """Raises VolumeTaken."""
+        if self._claim is None:
+            return
+        try:
+            there = (self._snapshots / "claim").read_bytes()
+        except FileNotFoundError:
+            return
+        if there != self._claim:
+            raise VolumeTaken(f"{self.path} has been claimed by another; nothing was written")
 
     # Snapshots
 
@@ -311,8 +341,9 @@ class Volume:
 
         Atomic, durable, never over another file: the name is made safe, and numbered where it is taken by other
         content; the same content under the same name is left alone. Raises VolumeFull; UnsafePath where the directory
-        passes a link.
+        passes a link; VolumeTaken.
         """
+        self._check_claim()
         with self._live() as live_fd, naming_full_disk():
             return live.put_file(live_fd, directory, name, data, self._owner())
 
@@ -372,6 +403,7 @@ class Volume:
                     if time.monotonic() > deadline:
                         raise VolumeBusy(f"another process is writing to {self.path}; try again later") from error
                     time.sleep(0.005)
+            self._check_claim()
             layout.finish_swap(self._restoring / "live", self.path / "live")
             beneath.remove_path(self._restoring)
             self._store.drop_unfinished()

@@ -142,8 +142,8 @@ def _wait_until_quiet(settings: Settings, owners: Sequence[UUID]) -> None:
     def busy(connection: Connection) -> bool:
         for owner in owners:
             held, seen = tenancies.look(connection, owner), principal.look(connection, owner)
-            holders = [held.host, seen.owner if seen is not None else None]
-            if any(holder is not None and not liveness.is_dead(lives, holder) for holder in holders):
+            holders = [(held.host, held.expired), (seen.owner, seen.expired) if seen is not None else (None, True)]
+            if any(by is not None and not liveness.is_dead(lives, by, expired=ended) for by, ended in holders):
                 return True
         return False
 

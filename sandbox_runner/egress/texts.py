@@ -138,12 +138,14 @@ def what(effect: Effect) -> str:
 
 def so_far(effects: Sequence[Effect]) -> str:
     """What is known of the outside after a tool was cut off; empty: nothing went out."""
-    lines = [_line(effect) for effect in effects if effect.method not in ("GET", "HEAD", "OPTIONS")]
-    if not lines:
-        return ""
-    shown = "; ".join(lines[:10])
-    more = f"; and {len(lines) - 10} more" if len(lines) > 10 else ""
-    return f"This turn has reached outside: {shown}{more}."
+    unsafe = [effect for effect in effects if effect.method not in ("GET", "HEAD", "OPTIONS")]
+    return f"This turn has reached outside: {lines(unsafe)}." if unsafe else ""
+
+
+def lines(effects: Sequence[Effect]) -> str:
+    """Effects in a line of text, the first ten of them."""
+    shown = "; ".join(_line(effect) for effect in effects[:10])
+    return f"{shown}; and {len(effects) - 10} more" if len(effects) > 10 else shown
 
 
 def _line(effect: Effect) -> str:

@@ -104,18 +104,19 @@ async def test_a_lease_of_ones_own_that_no_turn_holds_is_taken_up(database: Data
     assert busy not in swept.served
 
 
-async def test_without_a_shared_home_a_lease_counts_until_it_ends(
+async def test_of_a_runner_with_another_home_a_lease_counts_until_it_ends(
     database: Database, lives: Path, sweep: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held, ended = person(database), person(database)
     for owner in (held, ended):
         database.write_now(lambda connection, o=owner: receive(connection, o))
-    lease(database, held, "runner-far-1")
+    away = [Life(lives.parent / f"home-{number}", "runner", "there") for number in (1, 2)]
+    lease(database, held, away[0].id)
     monkeypatch.setattr(principal, "LEASE_SECONDS", -1)
-    lease(database, ended, "runner-far-2")
+    lease(database, ended, away[1].id)
     monkeypatch.undo()
     monkeypatch.setattr("router.sweeper.SWEEP_SECONDS", 0.01)
-    swept = sweep(Life(lives, "runner", "here"), shared_home=False)
+    swept = sweep(Life(lives, "runner", "here"))
     await swept.until(ended)
     assert held not in swept.served
 

@@ -92,6 +92,8 @@ class Stage:
     settling: Settling = field(default_factory=lambda: Settling(0.3, 1.0))
     toolbox: Toolbox = field(default_factory=Toolbox)
     host: str = "here"
+    volumes: Path | None = None
+    """Where volumes are, if not in the stage's own folder: storage that hosts share."""
     again: list[UUID] = field(default_factory=list)
     """Whom runners wanted to serve once more."""
 
@@ -109,9 +111,8 @@ class Stage:
         backend = BubblewrapBackend(self.folder / "run", host_uids=HostUids.of(self.folder))
         backend.reap()
         life = Life(self.lives, "sandbox-manager", self.host)
-        seating = Seating(
-            life.id, self.database, Volumes(self.folder / "volumes"), self.lives, HostUids.of(self.folder)
-        )
+        volumes = Volumes(self.volumes or self.folder / "volumes")
+        seating = Seating(life.id, self.database, volumes, self.lives, HostUids.of(self.folder))
         limits = limits or SandboxLimits(command_timeout_seconds=20)
         files = SeatFiles(self.blobs)
         manager = Manager(seating, backend, GUEST_FOLDER, limits, idle_seconds, lambda _: None, files)
@@ -153,7 +154,7 @@ class Stage:
     @contextlib.asynccontextmanager
     async def running(self, engine: Engine) -> AsyncIterator[Runner]:
         """A runner with this engine; ends as a killed one does: its lock is free, its lease stays."""
-        life = Life(self.lives, "runner", "here")
+        life = Life(self.lives, "runner", self.host)
         sandboxes = Sandboxes(self.socket)
         turns = TurnRunner(
             self.database,
