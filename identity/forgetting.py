@@ -22,6 +22,7 @@ import identity
 import workspace_store
 from identity import linking, pairing, users
 from workspace_store import (
+    archiving,
     attachments,
     changes,
     checkpoints,
@@ -180,6 +181,7 @@ def _erase_from_rooms(connection: Connection, owners: Sequence[UUID]) -> int:
 def _erase_turns(connection: Connection, room: UUID, owners: Sequence[UUID]) -> None:
     """Turns of a room that hold somebody's words: those words, and the extracts made of them."""
     turns = checkpoints.turn_record
+    archiving.thaw_holding(connection, [room], [str(owner) for owner in owners])
     for owner in owners:
         holds = (turns.c.principal == room, turns.c.messages.like(f"%{owner}%"))
         columns = (turns.c.seq, turns.c.turn, turns.c.messages, turns.c.folded)

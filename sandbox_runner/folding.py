@@ -19,7 +19,7 @@ from sqlalchemy import Connection
 from agent import old_turns, record_writing
 from agent.checker import CheckFailed, check
 from agent.engine import Engine, Step
-from workspace_store import facts, journal, principal, spending
+from workspace_store import archiving, facts, journal, principal, spending
 from workspace_store.database import Database
 from workspace_store.journal import Event
 from workspace_store.principal import Lease
@@ -60,6 +60,8 @@ class Folder:
             await database.write(partial(_pay, owner=owner, steps=steps))
         try:
             await database.write(transaction)
+            if await database.read(partial(archiving.due, owner=owner)):
+                await database.write(partial(_freeze, lease=lease))
         except CheckFailed as error:
             failures = await database.write(partial(_failed, lease=lease, reason=str(error)))
             log.error(
@@ -92,6 +94,11 @@ def _pay(connection: Connection, owner: UUID, steps: list[Step]) -> None:
     for step in steps:
         if step.usage is not None:
             spending.add(connection, owner, step.model, step.usage)
+
+
+def _freeze(connection: Connection, lease: Lease) -> None:
+    principal.fence(connection, lease)
+    archiving.freeze(connection, lease.principal)
 
 
 def _failed(connection: Connection, lease: Lease, reason: str) -> int:

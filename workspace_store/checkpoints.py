@@ -13,10 +13,28 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import BigInteger, Column, Connection, Index, Text, bindparam, delete, func, or_, select, text, update
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Index,
+    Text,
+    bindparam,
+    delete,
+    func,
+    or_,
+    select,
+    text,
+    update,
+)
 from sqlmodel import Field, SQLModel
 
+from workspace_store import cold_turns
 from workspace_store.database import now_us, storable, table, to_json
+
+COLD = ""
+"""In the place of messages that are kept elsewhere."""
+WARM = "folded IS NOT NULL AND searchable AND messages <> ''"
 
 
 class CheckpointRow(SQLModel, table=True):
@@ -35,7 +53,8 @@ class CheckpointRow(SQLModel, table=True):
 
 
 class TurnRecordRow(SQLModel, table=True):
-    """One turn: ``messages`` is JSON of what was said and done in it; ``folded`` its extract, once it is old."""
+    """One turn: ``messages`` is JSON of what was said and done in it, or empty where that is among the cold turns;
+    ``folded`` its extract, once it is old."""
 
     __tablename__ = "turn_record"
     __table_args__ = (
@@ -43,6 +62,7 @@ class TurnRecordRow(SQLModel, table=True):
         # The newest unfolded ones are found without reading what is folded, however many that are.
         Index("turn_record_unfolded", "principal", "seq", sqlite_where=text("folded IS NULL"),
               postgresql_where=text("folded IS NULL")),
+        Index("turn_record_warm", "principal", "seq", sqlite_where=text(WARM), postgresql_where=text(WARM)),
         Index("turn_record_unsearchable", "principal", "seq", sqlite_where=text("NOT searchable"),
               postgresql_where=text("NOT searchable")),
     )  # fmt: skip
@@ -180,14 +200,15 @@ def record_turn(
 def newest_turns(connection: Connection, owner: UUID, limit: int, *, folded: bool | None = None) -> list[TurnRecord]:
     """The newest ``limit`` turn records in order; only (un)folded ones where ``folded`` says so."""
     rows = connection.execute(_NEWEST_BY_FOLDED[folded], {"of": owner, "most": limit}).all()[::-1]
-    return [TurnRecord(r.seq, r.turn, read_messages(r.messages), r.tokens, r.folded, r.at) for r in rows]
+    return [TurnRecord(r.seq, r.turn, messages_in(connection, r), r.tokens, r.folded, r.at) for r in rows]
 
 
 def messages_of(connection: Connection, scope: Sequence[UUID], turn: UUID) -> list[dict[str, Any]]:
     """The messages of one turn of somebody's, word for word; none where there is no such turn."""
     mine = (turn_record.c.turn == turn, turn_record.c.principal.in_(scope))
-    kept = connection.execute(select(turn_record.c.messages).where(*mine)).scalar()
-    return read_messages(kept) if kept is not None else []
+    columns = (turn_record.c.principal, turn_record.c.seq, turn_record.c.messages)
+    row = connection.execute(select(*columns).where(*mine)).one_or_none()
+    return messages_in(connection, row) if row is not None else []
 
 
 def turn_at(connection: Connection, scope: Sequence[UUID], seq: int) -> UUID | None:
@@ -205,8 +226,11 @@ def at_of(connection: Connection, owner: UUID, seq: int) -> int:
     return int(connection.execute(select(turn_record.c.at).where(*mine)).scalar() or 0)
 
 
-def read_messages(kept: str) -> list[dict[str, Any]]:
-    """The messages of a turn as its record keeps them."""
+def messages_in(connection: Connection, row: Any) -> list[dict[str, Any]]:
+    """The messages of a turn, wherever they are kept. ``row`` has the record's principal, seq and messages."""
+    kept = row.messages
+    if kept == COLD:
+        kept = cold_turns.messages_at(connection, row.principal, row.seq) or "[]"
     found: list[dict[str, Any]] = json.loads(kept)
     return found
 

@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Table, delete, func, select, update
 
 from workspace_store import (
     approvals,
+    archiving,
     attachments,
     changes,
     checkpoints,
@@ -183,7 +184,8 @@ def _turn(connection: Connection, scope: Sequence[UUID], identifier: UUID, words
     if row is None:
         return 0
     owner = row.principal
-    words += [str(said.get("text", "")) for said in checkpoints.read_messages(row.messages) if said["role"] == "user"]
+    words += [str(s.get("text", "")) for s in checkpoints.messages_in(connection, row) if s["role"] == "user"]
+    archiving.thaw(connection, owner, row.seq)
     nothing = to_json([{"role": "user", "text": FORGOTTEN}, {"role": "assistant", "text": FORGOTTEN}])
     folded = FORGOTTEN if row.folded else None
     connection.execute(
@@ -282,13 +284,15 @@ def _sweep(connection: Connection, scope: Sequence[UUID], words: Sequence[str]) 
         if len(said) < SWEPT_CHARACTERS:
             continue
         quoted = to_json(said)[1:-1]
+        forms = list(dict.fromkeys((quoted, said, " ".join(said.split()))))
+        archiving.thaw_holding(connection, scope, forms)
         _index_again(connection, scope, quoted)
         facts.blank(connection, scope, said)
         schedules.remove_saying(connection, scope, said)
         for kind, where, name in FINDABLE:
             _blank_findable(connection, scope, kind, where, name, said)
         # As it stands in JSON, as it was said, and as it is kept on one line.
-        for form in dict.fromkeys((quoted, said, " ".join(said.split()))):
+        for form in forms:
             for where, names in REPEATED:
                 for name in names:
                     column = where.c[name]

@@ -9,14 +9,14 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any
 from uuid import UUID
 
 from sqlalchemy import Connection, select
 
-from workspace_store import checkpoints, journal, memory, principal, texts
-from workspace_store.checkpoints import turn_record
+from workspace_store import cold_turns, journal, memory, principal, texts
+from workspace_store.checkpoints import COLD, turn_record
 from workspace_store.imported import imported
 
 PAGE = 500
@@ -47,8 +47,11 @@ def write(connection: Connection, owner: UUID, file: IO[bytes]) -> dict[str, int
 def _turns(connection: Connection, scope: Sequence[UUID]) -> Iterator[dict[str, Any]]:
     for owner in scope:
         query = select(turn_record).where(turn_record.c.principal == owner).order_by(turn_record.c.seq)
+        segment: Mapping[int, str] = {}
         for row in connection.execute(query, execution_options={"yield_per": PAGE}):
-            messages = checkpoints.read_messages(row.messages)
+            if row.messages == COLD and row.seq not in segment:
+                segment = cold_turns.turns_beside(connection, owner, row.seq)
+            messages = json.loads(row.messages or segment[row.seq])
             yield {"turn": str(row.turn), "at": row.at / 1e6, "messages": messages}
 
 

@@ -228,7 +228,7 @@ def _index_turn(connection: Connection, row: Any) -> bool:
     # Another runner may be at it as well: the row is the one that decides.
     if connection.execute(update(turn_record).where(*mine).values(searchable=True)).rowcount != 1:
         return False
-    words = pieces(turn_words(checkpoints.read_messages(row.messages)))
+    words = pieces(turn_words(checkpoints.messages_in(connection, row)))
     index_all(connection, [Item(row.principal, "turn", str(row.turn), piece, row.at) for piece in words])
     return True
 
@@ -236,7 +236,7 @@ def _index_turn(connection: Connection, row: Any) -> bool:
 def fresh_turns(connection: Connection, scope: Sequence[UUID], most: int) -> list[tuple[str, str, int]]:
     """(turn, words, time) of the newest turns that are not searchable yet, newest first."""
     rows = connection.execute(_FRESH, {"scope": scope, "most": most})
-    found = [(str(row.turn), turn_words(checkpoints.read_messages(row.messages)), int(row.at)) for row in rows]
+    found = [(str(row.turn), turn_words(checkpoints.messages_in(connection, row)), int(row.at)) for row in rows]
     return [one for one in found if one[1]]
 
 

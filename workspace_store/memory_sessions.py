@@ -96,12 +96,13 @@ def take(connection: Connection) -> Session | None:
         return None
     upto = connection.execute(select(session.c.upto).where(session.c.principal == row.principal)).scalar_one()
     query = (
-        select(turn_record.c.seq, turn_record.c.turn, turn_record.c.messages)
+        select(turn_record.c.principal, turn_record.c.seq, turn_record.c.turn, turn_record.c.messages)
         .where(turn_record.c.principal == row.principal, turn_record.c.seq > upto)
         .order_by(turn_record.c.seq)
         .limit(TURNS)
     )
-    turns = [(int(r.seq), r.turn, checkpoints.read_messages(r.messages)) for r in connection.execute(query)]
+    rows = connection.execute(query).all()
+    turns = [(int(r.seq), r.turn, checkpoints.messages_in(connection, r)) for r in rows]
     return Session(row.principal, tuple(turns), until)
 
 

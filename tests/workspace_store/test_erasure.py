@@ -192,7 +192,7 @@ SWEPT = {
     *((where.name, name) for where, names in erasure.REPEATED for name in names),
     *((where.name, name) for _, where, name in erasure.FINDABLE),
     ("turn_fact", "value"), ("turn_fact", "lookup"), ("context_head", "body"), ("journal_payload", "body"),
-    ("schedule", "text"),
+    ("schedule", "text"), ("cold_turns", "words"),
 }  # fmt: skip
 WORDLESS = {
     # Names, places, states and hashes.

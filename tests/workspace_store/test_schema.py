@@ -24,7 +24,7 @@ MODELS = (
     "continuations", "changes", "schedules", "hook_deliveries", "timers",
     "approvals", "principal", "inbox", "journal", "checkpoints", "outbox", "memory", "effects", "egress_grants",
     "attachments", "readers", "mailboxes", "spending", "tasks", "commitments", "facts",
-    "memory_index", "imported", "memory_sessions", "context_heads",
+    "memory_index", "imported", "memory_sessions", "context_heads", "cold_turns",
 )  # fmt: skip
 IDENTITY = ("users", "rooms", "pairing", "linking", "merging", "forgetting")
 
