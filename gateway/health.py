@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import redis.asyncio
@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 
 from workspace_store import approvals, effects, facts, liveness, outbox, principal
 from workspace_store.database import Database, DatabaseUnavailable, now_us, today
+from workspace_store.disk_room import DiskRoom, free
 
 REDIS_SECONDS = 1.0
 """Its client tries again for longer than who asks would wait."""
@@ -20,6 +21,7 @@ _DAY_US = 86_400_000_000
 NEEDED = ("runner", "sandbox-manager")
 
 METRICS = {
+    "nightporter_disk_free_bytes": "Bytes that are free where messages are written to",
     "nightporter_egress_bytes": "Bytes that sandboxes sent and received today (UTC)",
     "nightporter_egress_pending": "Hosts that a person is asked to allow",
     "nightporter_egress_refused": "Requests of sandboxes that were refused in the last 24 hours",
@@ -40,6 +42,7 @@ class Health:
     connect: Callable[[], redis.asyncio.Redis]
     channels_wrong: Callable[[], list[str]] = list
     """What keeps a channel from working, a sentence each: told, while the others go on."""
+    room: DiskRoom = field(default_factory=DiskRoom)
 
     async def missing(self) -> list[str]:
         """Names of what is not ready; empty: everything is."""
@@ -50,6 +53,8 @@ class Health:
             missing.append("database")
         if not await self._redis():
             missing.append("redis")
+        if self.room.is_short:
+            missing.append("disk")
         return missing
 
     async def _redis(self) -> bool:
@@ -80,6 +85,8 @@ class Health:
         gauge["nightporter_principals_owned"].set(figures["owned"])
         gauge["nightporter_sandboxes_awake"].set(figures["awake"])
         gauge["nightporter_folding_stopped"].set(figures["stopped"])
+        if self.room.folders:
+            gauge["nightporter_disk_free_bytes"].set(min(free(folder).bytes for folder in self.room.folders))
         for name, count in outside.items():
             gauge[f"nightporter_egress_{name}"].set(count)
         for status, count in replies.items():

@@ -7,6 +7,7 @@ import contextlib
 import socket
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
@@ -42,6 +43,7 @@ from gateway.reading import OneReader
 from gateway.settings import HookSettings
 from identity.access import Access
 from identity.limits import Limits
+from router import alarms
 from router.actions import Woken
 from router.bells import Ringer, news
 from router.changes import Changes, Recorded
@@ -51,7 +53,8 @@ from router.settings import FilesSettings
 from workspace_store import liveness
 from workspace_store.approvals import Hooks
 from workspace_store.blobs import DirectoryBlobs
-from workspace_store.database import Database
+from workspace_store.database import Database, sqlite_path
+from workspace_store.disk_room import DiskRoom
 from workspace_store.liveness import Life
 from workspace_store.schedule_limits import ScheduleLimits
 
@@ -123,7 +126,9 @@ async def serve(
 
     blobs = DirectoryBlobs(home / "blobs")
     doors = Doors(email=email.address)
-    inbox = Inbox(database, access, ring, hooks, limits, blobs, files.limits, doors, settling, schedules)
+    room = DiskRoom(_written_to(home, database_url), home / "run" / "reserve")
+    room.look()
+    inbox = Inbox(database, access, ring, hooks, limits, blobs, files.limits, doors, settling, schedules, room)
     mail = _email(email, inbox, home, reader(blobs))
     channels[mail.name] = mail
     mail_server = EmailServer(email, mail.received, token=token)
@@ -150,7 +155,11 @@ async def serve(
         pulling = [puller.wrong] if puller is not None and puller.wrong else []
         return pulling + [word for platform in outside for word in platform.wrong()]
 
-    health = Health(database, lives, connect_async, wrong)
+    async def short_of_room(is_short: bool) -> None:
+        await database.write(partial(alarms.disk, is_short=is_short))
+        delivery.ring()
+
+    health = Health(database, lives, connect_async, wrong, room)
     local = Local(inbox, database, token, listeners, health, links)
     pages = ApprovalPages(database, hooks, seals, token, public_url.startswith("https:"), wake, delivery.ring)
     delivered = HookRoutes(incoming, database, access, limits, ring, max_hook_bytes)
@@ -165,6 +174,7 @@ async def serve(
         asyncio.create_task(server.serve(sockets=[http])),
         asyncio.create_task(delivery.run()),
         asyncio.create_task(fetching.run()),
+        asyncio.create_task(room.keep(short_of_room)),
         asyncio.create_task(_hear(connect_async, delivery, drafts, listeners)),
         *([asyncio.create_task(puller.run())] if puller is not None else []),
     ]
@@ -203,6 +213,12 @@ def _email(config: EmailConfig, inbox: Inbox, home: Path, files: Read) -> EmailC
         sign=sign,
         files=files,
     )
+
+
+def _written_to(home: Path, database_url: str) -> list[Path]:
+    """Folders on the disks that a message is written to: the database's first, where it is a file."""
+    file = sqlite_path(database_url)
+    return [*([file.parent] if file is not None else []), home]
 
 
 def _is_runner(owner: str) -> bool:

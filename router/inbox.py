@@ -33,6 +33,7 @@ from workspace_store.approvals import Hooks
 from workspace_store.blobs import Blobs
 from workspace_store.crash_points import Point, reached
 from workspace_store.database import Database, database_now_us, now_us
+from workspace_store.disk_room import DiskRoom
 from workspace_store.file_limits import FileLimits
 from workspace_store.journal import Event
 from workspace_store.outbox import Address
@@ -88,14 +89,16 @@ class Inbox:
     doors: Doors = field(default_factory=Doors)
     settling: Settling = Settling()
     schedules: ScheduleLimits = field(default_factory=ScheduleLimits)
+    room: DiskRoom = field(default_factory=DiskRoom)
 
     async def accept(self, envelope: Envelope, contents: Mapping[str, bytes] | None = None) -> Accepted | None:
         """Record a message; None: not admitted, nothing stored, nothing to answer.
 
         ``contents``: the bytes of blobs that the envelope names, by hash; they are kept when this returns, also those
         that a duplicate brings once more because the first time was cut off. Raises DatabaseUnavailable and OSError:
-        not recorded as a whole, the platform must be told to try again.
+        not recorded as a whole, the platform must be told to try again; DiskFull: nothing of it was written.
         """
+        self.room.check(sum(map(len, contents.values())) if contents else 0)
         reached(Point.INTAKE_HEARD)
         accepted = await self._record_once(envelope)
         reached(Point.INTAKE_RECORDED)

@@ -39,6 +39,12 @@ ANSWERED_IN_PRIVATE = (
     "That is between the two of us: I answer in our private conversation. If nothing comes there, write to me there "
     "first."
 )
+DISK_FULL = (
+    "My disk is full. Until there is room I accept no messages: whoever writes is told to try again later, or their "
+    "platform brings it again. What I had accepted is safe. Please free some space on my machine; nothing has to be "
+    "started."
+)
+DISK_HAS_ROOM = "There is room on my disk again: I accept messages."
 LET_IN = "Let in"
 TURN_AWAY = "Turn away"
 WELCOME = "You are let in. I have not kept what you wrote before: please say it again. `/help` lists commands."

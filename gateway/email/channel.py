@@ -39,6 +39,7 @@ from router import inbox
 from router.envelope import Attachment, Envelope, clean
 from workspace_store.blobs import blob_name
 from workspace_store.database import DatabaseUnavailable
+from workspace_store.disk_room import DiskFull
 from workspace_store.outbox import Reply
 
 log = structlog.get_logger()
@@ -85,6 +86,9 @@ class EmailChannel:
             return TryLater(texts.PROOF_LATER.format(reason=error), texts.NOT_PROVEN_YET)
         try:
             await self.accept(await self._envelope(mail, parsed, sender), _contents(mail, parsed))
+        except DiskFull as error:
+            log.warning("no room for a mail; it has to come again", reason=str(error))
+            return TryLater(texts.DISK_FULL, texts.DISK_FULL_CODE)
         except (DatabaseUnavailable, OSError) as error:
             log.warning("a mail could not be recorded; it has to come again", reason=str(error))
             return TryLater()

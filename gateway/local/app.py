@@ -26,6 +26,7 @@ from identity.users import Claim, User
 from router.inbox import Inbox
 from workspace_store import inbox, journal, outbox
 from workspace_store.database import Database, DatabaseUnavailable
+from workspace_store.disk_room import DiskFull
 from workspace_store.inbox import Row
 
 log = structlog.get_logger()
@@ -81,6 +82,8 @@ class Local:
             except BadRequest as error:
                 headers = {"www-authenticate": "Bearer"} if error.status == 401 else {}
                 return JSONResponse({"error": error.reason}, error.status, headers)
+            except DiskFull:
+                return JSONResponse({"error": texts.DISK_FULL}, 503, {"retry-after": "10"})
             except DatabaseUnavailable:
                 return JSONResponse({"error": texts.TRY_AGAIN}, 503, {"retry-after": "1"})
             except ClientDisconnect:
@@ -113,7 +116,7 @@ class Local:
             accepted = await self.inbox.accept(envelope, contents)
         except OSError as error:
             log.error("files of a message could not be kept", reason=str(error))
-            raise BadRequest(507, texts.NOT_KEPT) from error
+            raise BadRequest(503, texts.NOT_KEPT) from error
         if accepted is None:
             raise BadRequest(403, texts.NOT_ADMITTED)
         return JSONResponse({"message_id": asked.message_id, "principal": str(accepted.principal)}, 202)

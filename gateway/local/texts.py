@@ -13,6 +13,7 @@ BAD_THREAD = "`thread` must be a string of at most 200 characters"
 NO_MESSAGE = "no message of that id; it was never accepted, or belongs to another user"
 NO_USER = "nobody of that name has written yet"
 TRY_AGAIN = "the database is not reachable now; nothing was accepted, send it again"
+DISK_FULL = "the disk is full; nothing was accepted, send it again when there is room"
 BAD_EVENT_ID = "`Last-Event-ID` must be an id this stream has sent, `principal:seq`"
 NOT_ADMITTED = "this user is blocked"
 

@@ -71,7 +71,7 @@ async def test_a_first_try_that_was_cut_off_is_made_whole_by_the_next(
 
     with monkeypatch.context() as patch:
         patch.setattr(gateway.inbox.blobs, "put", full)
-        assert (await send(gateway, ("a.txt", b"one"), text="x", message_id="m1")).status_code == 507
+        assert (await send(gateway, ("a.txt", b"one"), text="x", message_id="m1")).status_code == 503
     (accepted,) = gateway.rung
     assert [file.status for file in kept(gateway, accepted)] == ["waiting"]
     assert (await send(gateway, ("a.txt", b"one"), text="x", message_id="m1")).status_code == 202

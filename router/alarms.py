@@ -1,0 +1,22 @@
+"""What the house itself has to tell its admins, where each of them wrote last in private."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection
+
+from identity import reach, users
+from router import places, texts
+from router.places import Place
+from workspace_store.database import now_us
+
+HOUR_US = 3_600_000_000
+
+
+def disk(connection: Connection, is_short: bool) -> None:
+    """The disk has become full, or is so no more. A disk that does both again and again is told of once an hour."""
+    text = texts.DISK_FULL if is_short else texts.DISK_HAS_ROOM
+    key = f"alarm:disk:{'full' if is_short else 'room'}:{now_us() // HOUR_US}"
+    for admin in users.admins(connection):
+        address = reach.last(connection, admin.id)
+        if address is not None:
+            places.tell(connection, admin.id, f"{key}:{admin.id.hex}", Place(address, {}), text)
