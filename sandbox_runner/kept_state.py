@@ -13,8 +13,9 @@ import hmac
 import json
 from dataclasses import dataclass
 
+from agent.sandbox import BackgroundTask
 from sandbox_runner import texts
-from sandbox_runner.guest import seal
+from sandbox_runner.guest import seal, state_file
 from workspace_store.beneath import UnsafePath
 from workspace_store.packs import VolumeError
 from workspace_store.tenancy import Tenant
@@ -144,6 +145,18 @@ def shown(volume: Volume) -> tuple[str, tuple[str, ...]]:
         return str(main.get("cwd") or "")[:400], tuple(filter(None, commands))
     except (OSError, UnsafePath, VolumeError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return "", ()
+
+
+def sleeping_tasks(volume: Volume, held: Tenant) -> list[BackgroundTask]:
+    """What the next wake would start again, of the state that it would believe."""
+    found = find(volume, held).data
+    return [
+        BackgroundTask(
+            each["task"], tuple(each["argv"]), each["cwd"], "stopped", None, each["log"], each["policy"], each["starts"],
+            each["started_at"],
+        )
+        for each in (state_file.tasks_to_restart(found) if found else ())
+    ]  # fmt: skip
 
 
 def _terminals(data: bytes) -> str | None:

@@ -196,12 +196,23 @@ class Manager(Keeper):
     # Going back in time, for a turn that holds the lease
 
     async def running_tasks(self, owner: UUID) -> list[BackgroundTask]:
-        """What runs in the background now; nothing is woken to see."""
+        """What runs in the background now, or would again from the next wake on; nothing is woken to see."""
         seat = self._seats.get(owner)
         if seat is None or seat.awake is None:
-            return []
+            return await self._sleeping_tasks(owner)
         async with self._answering(owner, 0) as guest:
             return [task for task in await guest.tasks() if task.state == "running"]
+
+    async def _sleeping_tasks(self, owner: UUID) -> list[BackgroundTask]:
+        if not await asyncio.to_thread(self.seating.volumes.exists, owner):
+            return []
+        held = await self._held(owner)
+
+        def read() -> list[BackgroundTask]:
+            with self.seating.volumes.open(owner) as volume:
+                return kept_state.sleeping_tasks(volume, held)
+
+        return await asyncio.to_thread(read)
 
     async def rest(self, owner: UUID, holder: object, turn: UUID, note: str) -> Snapshot:
         """End the sandbox, if there is one, and publish what is there as the next generation."""

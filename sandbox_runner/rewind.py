@@ -18,10 +18,11 @@ import structlog
 from sqlalchemy import Connection
 
 from agent import context
-from agent.sandbox import SandboxError
+from agent.sandbox import BackgroundTask, SandboxError
 from agent.trajectory import Said
 from identity import users
 from identity.users import GUEST
+from sandbox_runner import kept_state
 from sandbox_runner import rewind_texts as texts
 from sandbox_runner.assignments import Assignment
 from sandbox_runner.published import Snapshot, write_annexes, write_checkpoint
@@ -184,12 +185,13 @@ class Rewinder:
             if wish.verb == "diff":
                 return await self._differences(wish, line, lent), None, None
             target = await self._target(turn, wish, line)
-            running = await lent.running_tasks()
+            running = [task for task in await lent.running_tasks() if _ends_with(wish, task)]
             numbers = sorted(task.task for task in running)
             request = {"wish": asdict(wish), "to": target, "tasks": numbers}
             if running and (approval is None or not set(numbers) <= set(approval.request["tasks"])):
                 told = [texts.task(task.task, task.argv) for task in running]
-                return "", None, Question(request, texts.may_i(wish.verb, target, wish.path, told))
+                asleep = all(task.state != "running" for task in running)
+                return "", None, Question(request, texts.may_i(wish.verb, target, wish.path, told, asleep=asleep))
             if approval is not None and approval.request["to"] != target:
                 return texts.MOVED_ON, None, None
             plan = await self._prepare(turn, wish, target, lent, approval)
@@ -299,6 +301,11 @@ class Question:
 
     request: dict[str, Any]
     text: str
+
+
+def _ends_with(wish: Wish, task: BackgroundTask) -> bool:
+    """Whether it would be ended: one that sleeps stays as it is, unless the state that has it goes back too."""
+    return task.state == "running" or wish.path is None or kept_state.STATE_FILE.startswith(wish.path)
 
 
 def _approval_of(connection: Connection, row: Row) -> Approval | None:

@@ -46,9 +46,11 @@ def task(number: int, argv: Sequence[str]) -> str:
     return f"{number} (`{' '.join(argv)[:80]}`)"
 
 
-def may_i(verb: str, to: int, path: str | None, tasks: Sequence[str]) -> str:
+def may_i(verb: str, to: int, path: str | None, tasks: Sequence[str], *, asleep: bool) -> str:
     what = f"restore `{path}` from generation {to}" if path else f"{verb}, back to generation {to}"
     word = "task" if len(tasks) == 1 else "tasks"
+    if asleep:
+        return f"{what}? It ends the {word} {', '.join(tasks)} of the sleeping sandbox, unless it ran then too"
     return f"{what}? It stops the running {word} {', '.join(tasks)}"
 
 

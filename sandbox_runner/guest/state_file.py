@@ -147,6 +147,20 @@ def _checked_task(raw: object) -> dict[str, Any] | None:
     }
 
 
+def restarts(record: dict[str, Any]) -> bool:
+    """Whether a wake starts that task again by itself."""
+    return bool(record["policy"] == "restart" and not (record["stopped"] or record["timer"] or record["open"]))
+
+
+def tasks_to_restart(data: bytes) -> list[dict[str, Any]]:
+    """The records of the tasks that a wake from this state starts again."""
+    try:
+        tasks = _parse(data).get("tasks", [])
+    except Refused:
+        return []
+    return [record for record in _checked_tasks(tasks, []) if restarts(record)]
+
+
 def _put_aside(path: str) -> None:
     """What a person put where the guest's own file or folder belongs is kept beside it."""
     os.rename(path, f"{path}.aside-{os.urandom(4).hex()}")

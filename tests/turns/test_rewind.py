@@ -113,6 +113,52 @@ async def test_a_running_task_is_named_and_asked_about_first(stage: Stage) -> No
     assert "Already approved and used" in await say(stage, f"/approve {code}"), "what was used does not come back"
 
 
+@pytest.mark.parametrize("verb", ["/undo", "/undo @1", "/redo"])
+async def test_a_task_that_sleeps_is_named_and_asked_about_too(stage: Stage, verb: str) -> None:
+    await say(stage, "echo one > file")
+    await say(stage, "echo two > file")
+    if verb == "/redo":
+        await say(stage, "/undo")
+    await manager(stage).wake(stage.owner, "somebody")
+    await run_in_background(stage, "sleep 301")
+    await manager(stage).give_back(stage.owner, "somebody")
+    assert await manager(stage).sleep(stage.owner)
+    asked = await say(stage, verb)
+    assert "sleep 301" in asked
+    assert "sleeping" in asked
+    assert manager(stage).awake() == [], "nothing is woken to ask"
+    code = asked.split("/approve ")[1].split("`")[0]
+    await stage.hear(f"/deny {code}")
+    await stage.serve(Scripted(operate))
+    assert ("one" if verb == "/redo" else "two") in await say(stage, "cat file")
+    assert [task.argv[-1] for task in await manager(stage).running_tasks(stage.owner)] == ["sleep 301"]
+    assert await manager(stage).sleep(stage.owner)
+    code = (await say(stage, verb)).split("/approve ")[1].split("`")[0]
+    await stage.hear(f"/approve {code}")
+    await stage.serve(Scripted(operate))
+    assert ("two" if verb == "/redo" else "one") in await say(stage, "cat file")
+    assert not await manager(stage).running_tasks(stage.owner)
+
+
+async def test_a_file_restored_beside_a_sleeping_task_leaves_it(stage: Stage) -> None:
+    await say(stage, "echo one > file")
+    await say(stage, "echo two > file")
+    await manager(stage).wake(stage.owner, "somebody")
+    await run_in_background(stage, "sleep 302")
+    await manager(stage).give_back(stage.owner, "somebody")
+    assert await manager(stage).sleep(stage.owner)
+    assert "is as it was in generation 1" in await say(stage, "/restore file@1")
+    assert "one" in await say(stage, "cat file")
+    assert len(await manager(stage).running_tasks(stage.owner)) == 1
+
+
+async def run_in_background(stage: Stage, command: str) -> None:
+    await manager(stage).run(
+        stage.owner, call_id=command, command=command, terminal="main", timeout=20, background=True,
+        on_output=lambda _: None,
+    )  # fmt: skip
+
+
 async def test_what_changed_since_the_question_is_not_undone_by_its_answer(stage: Stage) -> None:
     await say(stage, "echo one > file")
     await say(stage, "sleep 300 & echo two > file")
