@@ -8,7 +8,7 @@ from functools import partial
 from . import crontab, seal, state_file
 from .screening import Screening
 from .scrollback import without_secrets
-from .secret_filter import text_holds_secret, variable_holds_secret
+from .secret_filter import holds_secret, text_holds_secret, variable_holds_secret, words_hold_secret
 from .tasks import Task
 from .terminal import Terminal
 
@@ -21,6 +21,7 @@ _ITEM_BYTES = 32 << 10
 _HISTORY_SHRUNK = 20
 _BODY_BYTES = state_file.MAX_BYTES - 1024
 """What is left of the file beside its seal."""
+_HIDDEN = "something whose name looks like a secret"
 _TOUCHED_NOTE = "session_state.json was changed by something else; it was written anew"
 
 
@@ -56,7 +57,9 @@ class Publisher:
             "crontab": crontab.kept(timers),
             "next_task": next_task,
             "terminals": {
-                terminal.name: self._terminal(terminal, notes) for terminal in terminals if terminal.state is not None
+                terminal.name: self._terminal(terminal, notes)
+                for terminal in terminals
+                if terminal.state is not None and self._may_be_named(terminal, notes)
             },
             "tasks": [self._task(task, notes) for task in tasks],
             "ended": [{**self._task(task, notes), "exit_code": task.exit_code} for task in ended],
@@ -89,37 +92,46 @@ class Publisher:
             self._told.add(note)
             notes.append(note)
 
+    def _may_be_named(self, terminal: Terminal, notes: list[str]) -> bool:
+        if named := holds_secret(terminal.name):
+            self._withhold("a terminal whose name looks like a secret", notes)
+        return not named
+
     def _terminal(self, terminal: Terminal, notes: list[str]) -> dict[str, Any]:
         state = dict(terminal.state or {})
         not_kept: list[str] = []
 
-        def keep(what: str, secret: bool, size: int) -> bool:
-            if secret or size > _ITEM_BYTES:
-                self._withhold(what, notes, "" if secret else " (too large)")
+        def keep(what: str, size: int, is_secret: Callable[[], bool]) -> bool:
+            too_large = size > _ITEM_BYTES
+            if too_large or is_secret():
+                what = _HIDDEN if holds_secret(what) else what
+                self._withhold(what, notes, " (too large)" if too_large else "")
                 not_kept.append(what)
-            return not secret and size <= _ITEM_BYTES
+                return False
+            return True
 
         state["variables"] = {
             name: variable
             for name, variable in state["variables"].items()
-            if keep(name, variable_holds_secret(name, variable["value"]), _size(variable["value"]))
+            if keep(name, _size(variable["value"]), partial(variable_holds_secret, name, variable["value"]))
         }
         state["functions"] = {
             name: function
             for name, function in state["functions"].items()
-            if keep(f"function {name}", text_holds_secret(function["text"]), len(function["text"]))
+            if keep(f"function {name}", len(function["text"]), partial(text_holds_secret, function["text"]))
         }
         for key, word in (("aliases", "alias"), ("traps", "trap")):
             state[key] = {
                 name: text
                 for name, text in state[key].items()
-                if keep(f"{word} {name}", text_holds_secret(text) or text_holds_secret(f"{name}={text}"), len(text))
+                if keep(f"{word} {name}", len(text), partial(words_hold_secret, (text, f"{name}={text}")))
             }
         for key, words in (("positional", "positional parameters"), ("directories", "the directory stack")):
             kept = state.get(key, [])
-            together = " ".join(kept)
-            if kept and not keep(words, text_holds_secret(together), len(together)):
+            if kept and not keep(words, sum(map(len, kept)), partial(words_hold_secret, kept)):
                 state[key] = []
+        if not keep("the working directory", len(state["cwd"]), partial(text_holds_secret, state["cwd"])):
+            state["cwd"] = ""
         history = [entry for entry in terminal.history if not text_holds_secret(entry)]
         if len(history) < len(terminal.history):
             self._withhold("a command in the history", notes)
@@ -147,18 +159,22 @@ class Publisher:
     def _task(self, task: Task, notes: list[str]) -> dict[str, Any]:
         record = task.record()
         del record["state"], record["exit_code"]
-        secret = any(text_holds_secret(argument) for argument in task.argv)
-        if secret or sum(map(len, task.argv)) > _ITEM_BYTES:
-            self._withhold(f"arguments of task {task.number}", notes, "" if secret else " (too large)")
+        too_large = sum(map(len, task.argv)) > _ITEM_BYTES
+        if too_large or words_hold_secret(task.argv):
+            self._withhold(f"arguments of task {task.number}", notes, " (too large)" if too_large else "")
             _drop_arguments(record)
         record["terminal"], record["open"] = task.terminal, task.open
         record["stopped"] = task.state == "stopped"
         if text_holds_secret(task.open):
             record["open"] = task.open.split(" ")[0]
+        for key in ("cwd", "log"):
+            if text_holds_secret(record[key]):
+                self._withhold(f"{key} of task {task.number}", notes)
+                record[key] = ""
         record["environment"] = {}
         for name, value in task.environment.items():
             if variable_holds_secret(name, value):
-                self._withhold(f"{name} of task {task.number}", notes)
+                self._withhold(f"{_HIDDEN if holds_secret(name) else name} of task {task.number}", notes)
             elif len(value) <= _ITEM_BYTES:
                 record["environment"][name] = value
         return record

@@ -28,8 +28,10 @@ _ESCAPE = re.compile(
 )
 _BACKSPACE = re.compile(r"[^\x08]\x08")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-_KEY_BEGINS = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY")
-_KEY_ENDS = re.compile(r"-----END [A-Z0-9 ]*PRIVATE KEY")
+_KEY_BEGINS = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY|---- BEGIN SSH2 ENCRYPTED PRIVATE KEY|PuTTY-User-Key-File")
+_KEY_ENDS = re.compile(r"---- ?-?END [A-Z0-9 ]*PRIVATE KEY|^Private-MAC:")
+_KEY_GOES_ON = re.compile(r"[> ]*(?:[A-Za-z0-9+/]{16,}={0,2}|[A-Za-z0-9+/]{1,75}={1,2})\s*\Z")
+"""A line of base64 after one that held a secret: the rest of a key whose first line was not shown, or is cut off."""
 
 
 def as_shown(text: str) -> list[str]:
@@ -47,10 +49,12 @@ def without_secrets(lines: Iterable[str], withheld: Iterable[str] = ()) -> list[
     """The same lines, those replaced that hold a secret by its shape, by its name, or a value in ``withheld``."""
     values = [value for value in withheld if len(value) >= _LONG_ENOUGH]
     kept: list[str] = []
-    in_key = False
+    in_key = after_one = False
     for line in lines:
         in_key = in_key or _KEY_BEGINS.search(line) is not None
         secret = in_key or text_holds_secret(line) or any(value in line for value in values)
+        secret = secret or (after_one and _KEY_GOES_ON.match(line) is not None)
+        after_one = secret
         if _KEY_ENDS.search(line):
             in_key = False
         if not secret:

@@ -7,31 +7,89 @@ from __future__ import annotations
 
 import re
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 _NAME = re.compile(
-    r"(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PASSCODE|CREDENTIALS?|COOKIE|BEARER|APIKEY|PRIVATEKEY|ACCESSKEY)S?(?:_|$)"
-    r"|(?:^|_)(?:API|ACCESS|SECRET|PRIVATE|SIGNING|ENCRYPTION|MASTER|AUTH|SSH|DEPLOY|SERVICE|SESSION)_?KEYS?(?:_|$)"
-    r"|(?:^|_)(?:PWD|PASS|AUTH|PAT|DSN)$"
+    r"(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PASSCODE|CREDENTIALS?|CREDS|COOKIE|BEARER|APIKEY|PRIVATEKEY|ACCESSKEY"
+    r"|SECRETKEY|MNEMONIC|SEED_?PHRASE)S?(?:_|\d*$)"
+    r"|(?:^|_)(?:API|ACCESS|SECRET|PRIVATE|SIGNING|ENCRYPTION|MASTER|AUTH|SSH|DEPLOY|SERVICE|SESSION)_?KEYS?(?:_|\d*$)"
+    r"|(?:^|_)(?:PWD|PASS|AUTH|PAT|DSN|OTP|JWT)$"
     r"|_KEY$",
     re.IGNORECASE,
 )
 _NOT_SECRET_NAMES = frozenset(("PWD", "OLDPWD", "SSH_AUTH_SOCK"))
 
 _VALUE = re.compile(
-    r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}"
-    r"|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}"
-    r"|sk-[A-Za-z0-9_-]{16,}|[srp]k_(?:live|test)_[A-Za-z0-9]{10,}|whsec_[A-Za-z0-9+/=]{16,}"
-    r"|xox[a-z]-[A-Za-z0-9-]{8,}|xapp-[A-Za-z0-9-]{8,}|\b\d{8,10}:[A-Za-z0-9_-]{35}\b"
-    r"|eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+"
-    r"|-----BEGIN [A-Z0-9 ]*PRIVATE KEY"
-    r"|AIza[A-Za-z0-9_-]{30,}|ya29\.[A-Za-z0-9_-]{16,}|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{20,}"
-    r"|pypi-[A-Za-z0-9_-]{20,}|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|dop_v1_[a-f0-9]{32,}|AGE-SECRET-KEY-1[A-Z0-9]{20,}"
-    r"|://[^/\s:@]*:[^/\s:@$]+@"
-    r"|(?i:authorization:\s*(?:bearer|basic|token)\s+[A-Za-z0-9])"
+    # Clouds and hosts of code
+    r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}|(?:IQoJb3JpZ2lu|FwoGZXIvYXdz)[A-Za-z0-9+/=]{16,}"
+    r"|AIza[A-Za-z0-9_-]{30,}|ya29\.[A-Za-z0-9_-]{16,}|GOCSPX-[A-Za-z0-9_-]{20,}|1//0[A-Za-z0-9_-]{30,}"
+    r"|(?:Account|SharedAccess)Key=[A-Za-z0-9+/=]{20,}|[?&](?:sig|X-Amz-Signature)=[A-Za-z0-9%+/=-]{20,}"
+    r"|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|GR1348941[A-Za-z0-9_-]{16,}"
+    r"|gl(?:pat|dt|rt|cbt|ptt|ft|soat|agent|imt|ffct)-[A-Za-z0-9_.-]{16,}|AT(?:ATT|CTT|BB)[A-Za-z0-9_=-]{20,}"
+    r"|do[opr]_v1_[a-f0-9]{32,}|HRKU-[A-Za-z0-9_-]{20,}|nfp_[A-Za-z0-9]{30,}|(?<![A-Za-z0-9])pul-[a-f0-9]{40}"
+    r"|fm[12]_[A-Za-z0-9+/=_-]{30,}|pscale_(?:tkn|pw|oauth)_[A-Za-z0-9_.-]{20,}|\.atlasv1\.[A-Za-z0-9_=-]{40,}"
+    r"|dp\.(?:pt|st|ct|scim|audit)\.[A-Za-z0-9]{30,}|CCIPAT_[A-Za-z0-9_]{20,}|bkua_[a-f0-9]{30,}|dapi[a-f0-9]{32}"
+    r"|(?<![A-Za-z0-9])(?:hv[sbr]\.|s\.(?=[A-Za-z0-9]{24}\b))[A-Za-z0-9_-]{20,}"
+    # Models
+    r"|(?:(?<![A-Za-z0-9])|(?<=\\n))sk-[A-Za-z0-9_-]{16,}"
+    r"|hf_[A-Za-z0-9]{20,}|gsk_[A-Za-z0-9]{20,}|nvapi-[A-Za-z0-9_-]{20,}|xai-[A-Za-z0-9]{20,}|pplx-[A-Za-z0-9]{20,}"
+    r"|(?<![A-Za-z0-9])r8_[A-Za-z0-9]{30,}"
+    # Money, mail, chat, watching
+    r"|[srp]k_(?:live|test)_[A-Za-z0-9]{10,}|whsec_[A-Za-z0-9+/=]{16,}|sq0(?:atp|csp|idp)-[A-Za-z0-9_-]{20,}"
+    r"|shp(?:at|ss|ca|pa)_[A-Fa-f0-9]{32,}|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|xkeysib-[a-f0-9]{32,}"
+    r"|(?<![A-Za-z0-9])(?:key-|SK)[a-f0-9]{32}|[a-f0-9]{32}-us\d{1,2}\b|EAACEdEose0cBA[A-Za-z0-9]+"
+    r"|xox[a-z](?:\.xox[a-z])?-[A-Za-z0-9-]{8,}|xapp-[A-Za-z0-9-]{8,}|\b\d{8,10}:[A-Za-z0-9_-]{35}\b"
+    r"|hooks\.slack\.com/(?:services|workflows)/[A-Za-z0-9/_-]{16,}"
+    r"|discord(?:app)?\.com/api/webhooks/\d+/[A-Za-z0-9_-]{16,}"
+    r"|(?<![A-Za-z0-9_-])[MNO][A-Za-z0-9_-]{22,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}"
+    r"|glsa_[A-Za-z0-9]{20,}|sntry[su]_[A-Za-z0-9_=+/-]{20,}|NRAK-[A-Z0-9]{20,}"
+    # Work, packages, data
+    r"|(?:ntn|secret)_[A-Za-z0-9]{40,}|lin_api_[A-Za-z0-9]{20,}|figd_[A-Za-z0-9_-]{30,}|PMAK-[a-f0-9]{20,}"
+    r"|(?<![A-Za-z0-9])pat[A-Za-z0-9]{14}\.[a-f0-9]{40,}|ops_eyJ[A-Za-z0-9_-]{20,}"
+    r"|npm_[A-Za-z0-9]{20,}|pypi-[A-Za-z0-9_-]{20,}|rubygems_[a-f0-9]{32,}|dckr_(?:pat|oat)_[A-Za-z0-9_-]{16,}"
+    r"|sb[ps]_[a-f0-9]{40}|sb_secret_[A-Za-z0-9_-]{20,}"
+    # JWT and JWE (RFC 7519, 7516)
+    r"|(?:(?<![A-Za-z0-9])|(?<=\\n))eyJ[A-Za-z0-9_-]{8,2000}\.[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]*"
+    r"(?:\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)?"
+    # Private keys, also without their first line or in base64 once more
+    r"|-----BEGIN [A-Z0-9 ]*PRIVATE KEY|---- BEGIN SSH2 ENCRYPTED PRIVATE KEY|PuTTY-User-Key-File-\d:"
+    r"|b3BlbnNzaC1rZXktdjE|LS0tLS1CRUdJTi[A-Za-z0-9+/=]{16,}|AGE-SECRET-KEY-1[A-Z0-9]{20,}|xprv[A-Za-z0-9]{80,}"
+    r"|(?<![A-Za-z0-9+/])MI(?:[IG][A-Za-z0-9+/]{2}|[CJ])[A-Za-z0-9+/]{1,3}IBAD?A[A-Za-z0-9+/]{16,}"
+    r"|(?<![A-Za-z0-9+/])M(?:HcCAQEEI|IGkAgEBBD|I[GH][A-Za-z0-9+/]AgEAM[BC]|C4CAQAwBQYDK2Vw)"
+    r"|(?<![A-Za-z0-9+/])MII[A-Za-z0-9+/]{3}B[A-Z]BgkqhkiG9w0BBQ"
+    # In addresses and headers
+    r"|://[^/\s:@]*:(?!\$[{A-Za-z_(])[^/\s@]+@|://(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{20,}@"
+    r"|(?i:authorization[\"']?\s*[:=]\s*[\"']?(?:bearer|basic|token|digest|apikey|ssws)\s+[A-Za-z0-9._~+/=-])"
 )
-_ASSIGNED = re.compile(r"\b([A-Za-z_][A-Za-z0-9_]*)=(?:\"(?!\$)[^\"]|'[^']|[^\s\"'$;&|)])")
+_ASSIGNED = re.compile(
+    r"\b([A-Za-z_][A-Za-z0-9_]*)(?:\[[^][\s]{0,80}\]|\])?(?:\+?=|\s=\s*(?=[\"']))"
+    r"(?:\"(?!\$)[^\"]|\$?'[^']|\$\{[A-Za-z_]\w*:?[-=+](?![}$])|[^\s\"'$;&|)])"
+)
 _OPTION = re.compile(
-    r"--?(?:password|passwd|token|secret|api[-_]?key|access[-_]?key)(?:=|\s+)(?![\s$-])\S", re.IGNORECASE
+    r"--?(?:[a-z0-9]{1,20}-){0,3}(?:password|passwd|passphrase|token|secret|(?:api|access|secret)[-_]?key)(?:=|\s+)"
+    r"[\"']?(?![\s$\"'-])\S",
+    re.IGNORECASE,
 )
+
+_FIELD = re.compile(
+    r"(?<![A-Za-z0-9_-])([A-Za-z_][A-Za-z0-9_-]{0,60})[\"']?\s{0,4}:\s{0,40}[\"']?(?![\s\"'$<{\[(*:/)])[^\s\"',]{4,}"  # headers, JSON, YAML
+)
+_NO_FIELDS = frozenset(("AUTH", "PASS", "PAT"))
+_COMMAND = re.compile(
+    r"\bsshpass\s+-p\s*[^\s$-]"
+    r"|\bcurl\b[^\n|;]{0,400}\s(?:-u|--user|-U|--proxy-user)[= ]?\s*[\"']?[^\s:$\"']+:[^\s$\"']"
+    r"|\b(?:mysql|mysqldump|mysqladmin|mariadb)\b[^\n|;]{0,400}\s-p[^\s$-]"
+    r"|-pass(?:in|out)?\s+pass:[^\s$]"
+    r"|\b(?:docker|podman|helm)\s[^\n|;]{0,99}\blogin\b[^\n|;]{0,200}\s-p\s*[^\s$-]"
+    r"|\|\s*(?:sudo\s[^|\n]{0,200}-S\b|[^|\n]{0,200}--password-stdin\b)"
+    r"|\blogin\s+\S+\s+password\s+[^\s$]"  # .netrc
+)
+_CACHED = 50_000
+_CACHED_CHARS = 64 << 10
+_seen: dict[int, bool] = {}
+"""By its hash: most of what is written was written before."""
 
 
 def is_secret_name(name: str) -> bool:
@@ -44,17 +102,39 @@ def holds_secret(text: str) -> bool:
 
 
 def text_holds_secret(text: str) -> bool:
-    """For shell text (functions, aliases, history, arguments): also ``NAME=value`` and ``--password value``."""
-    if holds_secret(text) or _OPTION.search(text):
+    """For shell text (functions, aliases, history, arguments): also ``NAME=value``, ``NAME: value``, ``--password value``."""
+    if len(text) > _CACHED_CHARS:
+        return _text_holds_secret(text)
+    key = hash(text)
+    found = _seen.get(key)
+    if found is None:
+        if len(_seen) >= _CACHED:
+            _seen.clear()
+        found = _seen[key] = _text_holds_secret(text)
+    return found
+
+
+def _text_holds_secret(text: str) -> bool:
+    if holds_secret(text) or _OPTION.search(text) or _COMMAND.search(text):
         return True
-    return any(is_secret_name(match[1]) for match in _ASSIGNED.finditer(text))
+    if any(is_secret_name(match[1]) for match in _ASSIGNED.finditer(text)):
+        return True
+    names = (match[1].replace("-", "_") for match in _FIELD.finditer(text))
+    return any(is_secret_name(name) and name not in _NO_FIELDS for name in names)
+
+
+def words_hold_secret(words: Iterable[str]) -> bool:
+    """Of words that belong together: one by itself, or an option and its value."""
+    listed = list(words)
+    return any(map(text_holds_secret, listed)) or (len(listed) > 1 and text_holds_secret(" ".join(listed)))
 
 
 def variable_holds_secret(name: str, value: object) -> bool:
     if value is None or value == "":
         return False
-    if is_secret_name(name):
+    if is_secret_name(name) or holds_secret(name):
         return True
     if isinstance(value, dict):
-        return any(is_secret_name(key) or text_holds_secret(item) for key, item in value.items())
+        named = any(item and is_secret_name(key) for key, item in value.items())
+        return named or words_hold_secret((*value, *value.values()))
     return isinstance(value, str) and text_holds_secret(value)

@@ -14,6 +14,7 @@ import time
 from . import processes
 from .ends import is_worth_telling
 from .loop import Loop
+from .secret_filter import words_hold_secret
 from .shell import Shell
 from .spawn import exit_code_of, spawn
 from .task_log import TaskLog, tail
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+NOT_TOLD = "[not kept: it looks like a secret]"
 STOP_GRACE_S = 5.0
 _LOOK_S = 1.0
 _FINISHED_KEPT = 64
@@ -86,6 +88,9 @@ class Task:
     def told(self) -> dict[str, Any]:
         """The record as the host is told it, with arguments to be read by people."""
         argv = [argument[:_ARGUMENT_TOLD] for argument in self.argv[:_ARGUMENTS_TOLD]]
+        if words_hold_secret(self.argv):
+            # A shell's command stays one, of which nothing is told.
+            argv = [*(["bash", "-c"] if argv[:2] == ["bash", "-c"] else [os.path.basename(argv[0])]), NOT_TOLD]
         return {**self.record(), "argv": argv}
 
 
