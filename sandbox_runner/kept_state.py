@@ -152,8 +152,8 @@ def sleeping_tasks(volume: Volume, held: Tenant) -> list[BackgroundTask]:
     found = find(volume, held).data
     return [
         BackgroundTask(
-            each["task"], tuple(each["argv"]), each["cwd"], "stopped", None, each["log"], each["policy"], each["starts"],
-            each["started_at"],
+            each["task"], tuple(each["argv"]), each["cwd"], "stopped", None, each["log"], each["policy"],
+            each["starts"], each["started_at"],
         )
         for each in (state_file.tasks_to_restart(found) if found else ())
     ]  # fmt: skip

@@ -51,7 +51,7 @@ VALUE = re.compile(
     r"|(?:(?<![A-Za-z0-9])|(?<=\\n))eyJ[A-Za-z0-9_-]{8,2000}\.[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]*"
     r"(?:\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)?"
     # Private keys, also without their first line or in base64 once more
-    r"|-----BEGIN [A-Z0-9 ]*PRIVATE KEY|---- BEGIN SSH2 ENCRYPTED PRIVATE KEY|PuTTY-User-Key-File-\d:"
+    r"|-----(?:BEGIN|END) [A-Z0-9 ]*PRIVATE KEY|---- BEGIN SSH2 ENCRYPTED PRIVATE KEY|PuTTY-User-Key-File-\d:"
     r"|b3BlbnNzaC1rZXktdjE|LS0tLS1CRUdJTi[A-Za-z0-9+/=]{16,}|AGE-SECRET-KEY-1[A-Z0-9]{20,}|xprv[A-Za-z0-9]{80,}"
     r"|(?<![A-Za-z0-9+/])MI(?:[IG][A-Za-z0-9+/]{2}|[CJ])[A-Za-z0-9+/]{1,3}IBAD?A[A-Za-z0-9+/]{16,}"
     r"|(?<![A-Za-z0-9+/])M(?:HcCAQEEI|IGkAgEBBD|I[GH][A-Za-z0-9+/]AgEAM[BC]|C4CAQAwBQYDK2Vw)"

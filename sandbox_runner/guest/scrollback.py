@@ -56,6 +56,8 @@ def without_secrets(lines: Iterable[str], withheld: Iterable[str] = ()) -> list[
         secret = secret or (after_one and _KEY_GOES_ON.match(line) is not None)
         after_one = secret
         if _KEY_ENDS.search(line):
+            while not in_key and kept and _KEY_GOES_ON.match(kept[-1]):
+                kept.pop()
             in_key = False
         if not secret:
             kept.append(line)
