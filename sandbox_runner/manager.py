@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
+from functools import partial
 from uuid import UUID
 
 import structlog
@@ -22,6 +23,7 @@ from sandbox_runner.sandboxes import Look
 from sandbox_runner.seats import Seat
 from sandbox_runner.waking import ANSWER_SECONDS
 from workspace_store import differences
+from workspace_store import tenancy as tenancies
 from workspace_store.crash_points import Point, reached
 from workspace_store.database import DatabaseUnavailable
 
@@ -206,7 +208,7 @@ class Manager(Keeper):
     async def _sleeping_tasks(self, owner: UUID) -> list[BackgroundTask]:
         if not await asyncio.to_thread(self.seating.volumes.exists, owner):
             return []
-        held = await self._held(owner)
+        held = await self.database.read(partial(tenancies.look, identifier=owner))
 
         def read() -> list[BackgroundTask]:
             with self.seating.volumes.open(owner) as volume:
