@@ -7,10 +7,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 
 from tests.servers import NotHere, PostgreSQL, Valkey
 from workspace_store import schema
 from workspace_store.database import Database
+
+
+# A logged error as plain lines: the panels of rich, with all variables, take a second of a processor each.
+structlog.configure(
+    [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
+    ]
+)
 
 
 @pytest.fixture(scope="session")
