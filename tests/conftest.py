@@ -13,7 +13,6 @@ from tests.servers import NotHere, PostgreSQL, Valkey
 from workspace_store import schema
 from workspace_store.database import Database
 
-
 # A logged error as plain lines: the panels of rich, with all variables, take a second of a processor each.
 structlog.configure(
     [
