@@ -12,8 +12,9 @@ import json
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -23,6 +24,8 @@ from agent.sandbox import CommandResult, SandboxError
 from agent.settings import McpServer
 from agent.tool import Ask, Gate, Repetition, Tool, ToolHost, ToolResult
 from agent.toolbox import Offer
+from workspace_store import egress_grants
+from workspace_store.egress_grants import Grant
 
 KNOWN_SECONDS = 3600.0
 AGAIN_SECONDS = 60.0
@@ -43,8 +46,11 @@ class NotThere(Exception):
 
 @dataclass(frozen=True)
 class _Known:
+    """``leave``: what people had said of hosts, where a server was not there; else None."""
+
     offer: Offer
     until: float
+    leave: Sequence[Grant] | None = None
 
 
 @dataclass
@@ -58,14 +64,25 @@ class McpSource:
     async def offer(self, host: ToolHost) -> Offer:
         """The tools of all servers that answer."""
         known = self._known.get(host.principal)
-        if known is None or known.until <= self.clock():
+        if known is None or known.until <= self.clock() or await self._is_let(host, known):
             known = await self._ask_all(host)
             self._known[host.principal] = known
             if len(self._known) > MOST_KNOWN:
                 self._known.popitem(last=False)
         return known.offer
 
+    async def _is_let(self, host: ToolHost, known: _Known) -> bool:
+        """Whether a person has said something of a host since a server was not there."""
+        return known.leave is not None and known.leave != await self._leave(host)
+
+    async def _leave(self, host: ToolHost) -> Sequence[Grant]:
+        if not any(server.url for server in self.servers.values()):
+            return ()
+        found: Sequence[Grant] = await host.read(partial(egress_grants.standing, owner=host.principal))
+        return found
+
     async def _ask_all(self, host: ToolHost) -> _Known:
+        leave = await self._leave(host)
         try:
             await host.sandbox.wake()
         except SandboxError as error:
@@ -75,7 +92,8 @@ class McpSource:
         tools = {name: tool for offer, _ in found for name, tool in offer.tools.items()}
         notes = tuple(note for offer, _ in found for note in offer.notes)
         there = all(there for _, there in found)
-        return _Known(Offer(tools, notes), self.clock() + (KNOWN_SECONDS if there else AGAIN_SECONDS))
+        offer, now = Offer(tools, notes), self.clock()
+        return _Known(offer, now + KNOWN_SECONDS) if there else _Known(offer, now + AGAIN_SECONDS, leave)
 
     async def _ask(self, host: ToolHost, name: str, server: McpServer) -> tuple[Offer, bool]:
         """What one server offers, and whether it was there."""

@@ -76,7 +76,7 @@ class Operator:
             if said.data.get("kind") in TOLD:
                 replies[said.message] = "\n\n".join(filter(None, (replies.get(said.message), said.text)))
                 continue
-            found = use(said.text, context.tools) or understand(said.text)
+            found = use(said.text, context.tools, context.status) or understand(said.text)
             if isinstance(found, str):
                 replies[said.message] = _about_files(said, found)
                 continue
@@ -85,16 +85,19 @@ class Operator:
         return Step(replies=replies)
 
 
-def use(text: str, tools: Tools) -> tuple[str, dict[str, Any]] | str | None:
-    """What ``!tool NAME {…}`` asks for, or the answer that needs no tool; None: it is no such words."""
+def use(text: str, tools: Tools, missing: str = "") -> tuple[str, dict[str, Any]] | str | None:
+    """What ``!tool NAME {…}`` asks for, or the answer that needs no tool; None: it is no such words.
+
+    ``missing``: which tools are not there, and why.
+    """
     found = TOOL.fullmatch(text.strip())
     if found is None:
         return None
     name = found["name"]
     if name is None:
-        return texts.tool_list([_line(tool) for tool in tools.values()])
+        return texts.tool_list([_line(tool) for tool in tools.values()], missing)
     if name not in tools:
-        return texts.no_such_tool(name)
+        return "\n\n".join(filter(None, (texts.no_such_tool(name), missing)))
     try:
         given = json.loads(found["arguments"] or "{}")
         if not isinstance(given, dict):

@@ -120,8 +120,9 @@ def no_such_tool(name: str) -> str:
     return f"There is no tool {code(name)}; `!tool` lists those that there are."
 
 
-def tool_list(lines: Sequence[str]) -> str:
-    return "These tools are there; `!tool NAME {…}` uses one:\n\n" + "\n".join(lines)
+def tool_list(lines: Sequence[str], missing: str) -> str:
+    listed = "These tools are there; `!tool NAME {…}` uses one:\n\n" + "\n".join(lines)
+    return f"{listed}\n\n{missing}" if missing else listed
 
 
 def tool_line(name: str, asks: Sequence[str], repetition: str, description: str) -> str:

@@ -132,6 +132,7 @@ class Turn:
         view.policy = texts.with_role(view.policy, role)
         if not engine.looks_back:
             # It does what the words in hand say, to the letter: of those nothing may be left out.
+            view.status = "\n".join(self.offer.notes)
             return view
         if self.compaction is None:
             self.compaction = Compaction(engine.context_window)

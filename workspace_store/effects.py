@@ -210,6 +210,12 @@ def tell(connection: Connection, identifiers: Sequence[UUID]) -> None:
         connection.execute(update(effect).where(effect.c.id.in_(identifiers)).values(told=True))
 
 
+def tell_refused(connection: Connection, owner: UUID, host: str) -> None:
+    """A person has spoken of this host: what was refused of it needs no more telling."""
+    mine = (effect.c.principal == owner, text(UNTOLD_WORDS), effect.c.host == host, effect.c.status == "refused")
+    connection.execute(update(effect).where(*mine).values(told=True))
+
+
 def count(connection: Connection, owner: UUID) -> dict[str, int]:
     """How many effects of each status."""
     rows = connection.execute(

@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 from sandbox_runner.egress import names, texts
 from sandbox_runner.egress.names import BadHost
 from sandbox_runner.egress.policy import granted_port
-from workspace_store import approvals, egress_grants, inbox, principal
+from workspace_store import approvals, effects, egress_grants, inbox, principal
 from workspace_store.approvals import ALWAYS, DENY, Approval, BadEdit, Choice, Decider, Revised
 from workspace_store.database import Database, DatabaseUnavailable
 from workspace_store.tenancy import StaleTenancy, Tenancy
@@ -115,6 +115,7 @@ def decided(connection: Connection, found: Approval, decider: Decider | None) ->
     seconds = DENIED_SECONDS if not approved else None if found.choice == FOR_EVER.name else HOUR_SECONDS
     by = decider.id if decider else None
     egress_grants.give(connection, found.principal, host, port, allowed=approved, seconds=seconds, by=by)
+    effects.tell_refused(connection, found.principal, host)
     if not approved:
         return texts.now_refused(host)
     approvals.consume(connection, found.id, request)

@@ -15,6 +15,8 @@ import pytest
 from nightporter.testing import House, wait_until
 
 pytestmark = pytest.mark.slow
+ELSEWHERE = "127.0.0.2"
+"""Of this machine too, and nothing that a sandbox takes for itself."""
 MakeHouse = Callable[..., House]
 
 SERVER = """
@@ -28,7 +30,7 @@ def add(a: int, b: int) -> int:
     "Add two numbers."
     return a + b
 
-server.run("streamable-http", port=int(sys.argv[1]))
+server.run("streamable-http", host="0.0.0.0", port=int(sys.argv[1]))
 """
 
 
@@ -52,8 +54,8 @@ def port() -> Iterator[int]:
     process.wait()
 
 
-def servers(port: int) -> str:
-    return json.dumps({"hotel": {"url": f"http://127.0.0.1:{port}/mcp"}})
+def servers(port: int, host: str = "127.0.0.1") -> str:
+    return json.dumps({"hotel": {"url": f"http://{host}:{port}/mcp"}})
 
 
 def test_it_is_used_through_the_proxy_and_in_the_ledger(make_house: MakeHouse, port: int) -> None:
@@ -65,7 +67,35 @@ def test_it_is_used_through_the_proxy_and_in_the_ledger(make_house: MakeHouse, p
     assert [json.loads(line)["port"] for line in ledger.splitlines()].count(port) >= 6
 
 
-def test_without_leave_it_is_not_reached(make_house: MakeHouse, port: int) -> None:
-    house = make_house(mcp__servers=servers(port), egress__allow_private="127.0.0.1")
-    assert "hotel__add" not in house.say("!tool")
-    assert "There is no tool `hotel__add`" in house.say('!tool hotel__add {"a": 1, "b": 2}')
+def said(house: House, text: str) -> str:
+    """All that is said to one message, questions too."""
+    return "\n\n".join(reply["text"] for reply in house.answer(house.post(text))["replies"])
+
+
+def waiting(house: House) -> list[dict[str, str]]:
+    return [json.loads(line) for line in house.run("actions", "list", "--json").stdout.splitlines()]
+
+
+def test_without_leave_it_is_not_reached_and_a_person_is_asked(make_house: MakeHouse, port: int) -> None:
+    house = make_house(mcp__servers=servers(port, ELSEWHERE), egress__allow_private=ELSEWHERE)
+    listed = said(house, "!tool")
+    assert "hotel__add" not in listed
+    assert f"The MCP server `hotel` is not there: {ELSEWHERE}:{port} is not on the list of hosts" in listed
+    (action,) = waiting(house)
+    assert f"let your sandbox reach `{ELSEWHERE}:{port}`" in action["text"]
+    assert action["code"] in listed
+    assert "There is no tool `hotel__add`" in said(house, '!tool hotel__add {"a": 1, "b": 2}')
+    assert f"may reach {ELSEWHERE}:{port} from now on" in said(house, f"/approve {action['code']}")
+    # At once, not when the server would have been asked again anyway.
+    assert said(house, '!tool hotel__add {"a": 2, "b": 40}') == "42"
+
+
+def test_a_refusal_keeps_it_out_and_nobody_is_asked_again(make_house: MakeHouse, port: int) -> None:
+    house = make_house(mcp__servers=servers(port, ELSEWHERE), egress__allow_private=ELSEWHERE)
+    said(house, "!tool")
+    (action,) = waiting(house)
+    said(house, f"/deny {action['code']}")
+    answer = said(house, '!tool hotel__add {"a": 1, "b": 2}')
+    assert "There is no tool `hotel__add`" in answer
+    assert f"a person refused {ELSEWHERE}" in answer
+    assert waiting(house) == []
