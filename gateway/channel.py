@@ -18,10 +18,14 @@ class Sent:
 
 @dataclass(frozen=True)
 class Retry:
-    """It did not go out; try again after ``seconds`` (None: back off)."""
+    """It did not go out; try again after ``seconds`` (None: back off).
+
+    ``outage``: nobody's message would have gone out now: it is tried for days.
+    """
 
     reason: str
     seconds: float | None = None
+    outage: bool = False
 
 
 @dataclass(frozen=True)
@@ -33,9 +37,10 @@ class Refused:
 
 @dataclass(frozen=True)
 class Uncertain:
-    """The answer was lost: it may have gone out."""
+    """The answer was lost: it may have gone out. ``outage``: as of ``Retry``."""
 
     reason: str
+    outage: bool = False
 
 
 Outcome = Sent | Retry | Refused | Uncertain

@@ -19,7 +19,7 @@ import structlog
 from sqlalchemy import Connection
 
 from gateway.asking.links import Links
-from gateway.channel import Channel, Outcome, Refused, Sent, Uncertain
+from gateway.channel import Channel, Outcome, Refused, Retry, Sent, Uncertain
 from gateway.drafts import Drafts
 from identity import codes
 from workspace_store import journal, liveness, outbox
@@ -34,6 +34,9 @@ POLL_SECONDS = 1.0
 MAX_ATTEMPTS = 12
 BACKOFF_SECONDS = 1.0
 BACKOFF_MOST_SECONDS = 600.0
+OUTAGE_MOST_SECONDS = 60.0
+"""Between tries while a platform is away: when it is back, nobody waits longer."""
+OUTAGE_PATIENCE_US = 3 * 86_400_000_000
 RENEW_SECONDS = 20.0
 
 
@@ -177,20 +180,28 @@ class Delivery:
                     outbox.replace_content(connection, reply.id, kept)
                 body = {"reply": reply.id.hex, "channel": reply.channel, "possibly_repeated": repeated}
                 journal.append(connection, reply.principal, [Event("reply.delivered", body)], under=None)
-        elif isinstance(outcome, Refused) or reply.attempts + 1 >= MAX_ATTEMPTS:
+        elif isinstance(outcome, Refused) or _is_given_up(connection, reply, outcome):
             if outbox.bury(connection, reply.id, self.claimer, outcome.reason):
                 body = {"reply": reply.id.hex, "channel": reply.channel, "reason": outcome.reason}
                 journal.append(connection, reply.principal, [Event("reply.failed", body)], under=None)
         else:
             # ``sending`` under no claim, where this attempt or an earlier one may have gone out: the next one knows.
             uncertain = isinstance(outcome, Uncertain) or reply.was_sending
-            next_at = self._next(connection, reply, None if isinstance(outcome, Uncertain) else outcome.seconds)
             put_back = outbox.leave_uncertain if uncertain else outbox.retry
-            put_back(connection, reply.id, self.claimer, outcome.reason, next_at)
+            put_back(connection, reply.id, self.claimer, outcome.reason, _next_at(connection, reply, outcome))
 
-    @staticmethod
-    def _next(connection: Connection, reply: Reply, seconds: float | None) -> int:
-        if seconds is None:
-            most = min(BACKOFF_SECONDS * 2**reply.attempts, BACKOFF_MOST_SECONDS)
-            seconds = most * (0.5 + random.random() / 2)
-        return database_now_us(connection) + int(seconds * 1e6)
+
+def _is_given_up(connection: Connection, reply: Reply, outcome: Retry | Uncertain) -> bool:
+    """Tries are bounded by their number; while nobody can be told anything, by days."""
+    if reply.attempts + 1 < MAX_ATTEMPTS:
+        return False
+    return not outcome.outage or database_now_us(connection) - reply.queued_at > OUTAGE_PATIENCE_US
+
+
+def _next_at(connection: Connection, reply: Reply, outcome: Retry | Uncertain) -> int:
+    seconds = outcome.seconds if isinstance(outcome, Retry) else None
+    if seconds is None:
+        most = OUTAGE_MOST_SECONDS if outcome.outage else BACKOFF_MOST_SECONDS
+        # The exponent is bounded too: in an outage there are hundreds of tries.
+        seconds = min(BACKOFF_SECONDS * 2 ** min(reply.attempts, 20), most) * (0.5 + random.random() / 2)
+    return database_now_us(connection) + int(seconds * 1e6)

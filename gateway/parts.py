@@ -72,7 +72,7 @@ async def send_parts(
                 reached(Point.PART_RECORDED)
         except DatabaseUnavailable as error:
             # It went out, but nobody will know: the next attempt has to look.
-            return Uncertain(str(error))
+            return Uncertain(str(error), outage=True)
         if clock() > ends and len(sent) < len(chunks):
             return Retry("the rest follows", 0.0)
     return Sent(" ".join(sent) or None, repeated)

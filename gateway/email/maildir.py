@@ -43,7 +43,7 @@ class Maildir:
                 temporary.unlink(missing_ok=True)
             sync_folder(self.path / "new")
         except OSError as error:
-            return Retry(f"{self.path}: {error.strerror or error}")
+            return Retry(f"{self.path}: {error.strerror or error}", outage=True)
         return Sent(str(self.path / "new" / name))
 
     def _holds(self, name: str) -> bool:

@@ -86,7 +86,9 @@ class SmtpRelay:
         except aiosmtplib.SMTPResponseException as error:
             return _classified(error.code, error.message)
         except (aiosmtplib.SMTPException, OSError, TimeoutError, ssl.SSLError, UnicodeError) as error:
-            return Retry(texts.RELAY_UNREACHABLE.format(relay=self.name, reason=str(error) or type(error).__name__))
+            return Retry(
+                texts.RELAY_UNREACHABLE.format(relay=self.name, reason=str(error) or type(error).__name__), outage=True
+            )
         return await self._data(client, mail)
 
     async def _name_recipients(self, client: aiosmtplib.SMTP, mail: ComposedMail, encoding: str) -> None:
@@ -106,7 +108,7 @@ class SmtpRelay:
         except aiosmtplib.SMTPResponseException as error:
             return _classified(error.code, error.message)
         except (aiosmtplib.SMTPException, OSError, TimeoutError, ssl.SSLError):
-            return Uncertain(texts.RESPONSE_LOST)
+            return Uncertain(texts.RESPONSE_LOST, outage=True)
         # It has the message: how it says goodbye does not matter.
         with contextlib.suppress(aiosmtplib.SMTPException, OSError, TimeoutError, ssl.SSLError):
             async with asyncio.timeout(2):
@@ -133,7 +135,7 @@ class SmtpRelay:
 def _classified(code: int, message: str) -> Outcome:
     """4xx may pass, 5xx will not (RFC 5321, 4.2.1)."""
     reason = texts.RELAY_SAID.format(code=code, message=" ".join(message.split())[:500])
-    return Refused(reason) if code >= 500 else Retry(reason)
+    return Refused(reason) if code >= 500 else Retry(reason, outage=True)
 
 
 def _tls(*, checked: bool) -> ssl.SSLContext:

@@ -111,7 +111,7 @@ class SlackChannel:
             wrong = self._installations.wrong()
             return Retry(wrong[0], outcomes.CREDENTIALS_RETRY_SECONDS) if wrong else Refused(str(error))
         except (SlackApiError, *outcomes.CONNECTION_ERRORS) as error:
-            return Retry(texts.unreachable(str(error)))
+            return Retry(texts.unreachable(str(error)), outage=True)
         if installation.disabled:
             return Refused(installation.disabled)
         outcome = await self._answer(reply, installation)

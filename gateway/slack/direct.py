@@ -38,7 +38,7 @@ class Direct:
                 if isinstance(known, Refused):
                     return user
                 # Nothing was sent: whatever became of the question, it can be asked again.
-                return known if isinstance(known, Retry) else Retry(known.reason)
+                return known if isinstance(known, Retry) else Retry(known.reason, outage=known.outage)
             if len(self._opened) >= MOST:
                 self._opened.clear()
             self._opened[key] = str((answer.get("channel") or {}).get("id") or user)

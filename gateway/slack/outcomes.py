@@ -36,15 +36,15 @@ def error_code(error: SlackApiError) -> str:
 def of_error(error: Exception) -> Retry | Refused | Uncertain:
     """What is known of a message whose sending raised ``error``."""
     if isinstance(error, aiohttp.ClientConnectorError):
-        return Retry(texts.unreachable(str(error)))
+        return Retry(texts.unreachable(str(error)), outage=True)
     if not isinstance(error, SlackApiError):
-        return Uncertain(texts.unreachable(f"{type(error).__name__} {error}".strip()))
+        return Uncertain(texts.unreachable(f"{type(error).__name__} {error}".strip()), outage=True)
     code = error_code(error)
     status = int(getattr(error.response, "status_code", 0) or getattr(error.response, "status", 0) or 0)
     if status == 429 or code in {"ratelimited", "rate_limited"}:
         return Retry("Slack asks to wait", _retry_after(error))
     if status >= 500 or code in UNKNOWN_FATE or not code:
-        return Uncertain(texts.unreachable(code or f"HTTP {status}"))
+        return Uncertain(texts.unreachable(code or f"HTTP {status}"), outage=True)
     if code in CREDENTIALS:
         return Retry(texts.bad_credentials(code), CREDENTIALS_RETRY_SECONDS)
     return Refused(texts.refused(code))

@@ -124,7 +124,7 @@ class Sender:
             return Sent(None) if outcomes.error_code(error) in outcomes.GONE else outcomes.of_error(error)
         except outcomes.CONNECTION_ERRORS as error:
             known = outcomes.of_error(error)
-            return Retry(known.reason) if isinstance(known, Uncertain) else known
+            return Retry(known.reason, outage=known.outage) if isinstance(known, Uncertain) else known
         return Sent(reply.edits)
 
     async def _draft(self, reply: Reply, target: Target) -> str | Uncertain:
@@ -138,7 +138,7 @@ class Sender:
             return ""
         except (SlackApiError, *outcomes.CONNECTION_ERRORS) as error:
             said = outcomes.of_error(error)
-            return "" if isinstance(said, Refused) else Uncertain(said.reason)
+            return "" if isinstance(said, Refused) else Uncertain(said.reason, outage=said.outage)
 
     async def _end(
         self, reply: Reply, ts: str, message: dict[str, Any], target: Target
@@ -216,7 +216,7 @@ async def _find(reply: Reply, part: int, target: Target) -> Found | Uncertain:
     except (SlackApiError, *outcomes.CONNECTION_ERRORS) as error:
         known = outcomes.of_error(error)
         # Where reading back is not allowed it is sent once more, and said so.
-        return Found(unsure=True) if isinstance(known, Refused) else Uncertain(known.reason)
+        return Found(unsure=True) if isinstance(known, Refused) else Uncertain(known.reason, outage=known.outage)
 
 
 def _buttons(given: object) -> list[dict[str, Any]]:

@@ -41,10 +41,10 @@ class Uploads:
             patience = aiohttp.ClientTimeout(total=UPLOAD_SECONDS)
             async with self.session.post(url, data=content, allow_redirects=False, timeout=patience) as response:
                 if response.status != 200:
-                    return Retry(texts.unreachable(f"HTTP {response.status}"))
+                    return Retry(texts.unreachable(f"HTTP {response.status}"), outage=True)
         except (SlackApiError, *outcomes.CONNECTION_ERRORS) as error:
             known = outcomes.of_error(error)
-            return Retry(known.reason) if isinstance(known, Uncertain) else known
+            return Retry(known.reason, outage=known.outage) if isinstance(known, Uncertain) else known
         return str(given["file_id"])
 
     async def share(self, identifier: str, file: OutgoingFile, target: Target) -> str | Retry | Refused | Uncertain:
@@ -64,7 +64,7 @@ class Uploads:
             file = (await target.client.files_info(file=identifier)).get("file") or {}
         except (SlackApiError, *outcomes.CONNECTION_ERRORS) as error:
             known = outcomes.of_error(error)
-            return Found(unsure=True) if isinstance(known, Refused) else Uncertain(known.reason)
+            return Found(unsure=True) if isinstance(known, Refused) else Uncertain(known.reason, outage=known.outage)
         places = [*(file.get("channels") or []), *(file.get("groups") or []), *(file.get("ims") or [])]
         for kind in (file.get("shares") or {}).values():
             places += list(kind)

@@ -36,9 +36,9 @@ def of_error(error: TelegramError) -> Retry | Refused | Uncertain:
     if isinstance(error, BadRequest | ChatMigrated | Conflict):
         return Refused(texts.refused(error.message))
     if isinstance(error.__cause__, _NOT_SENT):
-        return Retry(texts.unreachable(error.message))
+        return Retry(texts.unreachable(error.message), outage=True)
     if isinstance(error, NetworkError):
-        return Uncertain(texts.unreachable(error.message))
+        return Uncertain(texts.unreachable(error.message), outage=True)
     return Refused(texts.refused(error.message))
 
 

@@ -122,7 +122,7 @@ class Sender:
                     return Sent(reply.edits)
                 else:
                     known = outcomes.of_error(error)
-                    return Retry(known.reason) if isinstance(known, Uncertain) else known
+                    return Retry(known.reason, outage=known.outage) if isinstance(known, Uncertain) else known
             else:
                 return Sent(reply.edits)
         return Refused(texts.refused("the edit in every form"))
@@ -187,7 +187,9 @@ class Sender:
             given = message if number == len(pieces) - 1 else {**message, "reply_markup": None}
             said = await self._post(reply, given, piece)
             if not isinstance(said, str):
-                return said if not posted else Uncertain(said.reason)
+                return (
+                    said if not posted else Uncertain(said.reason, outage=not isinstance(said, Refused) and said.outage)
+                )
             posted.append(said)
         return posted[-1]
 

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import func, select, text
 
 from gateway import delivery as delivery_module
 from gateway.channel import Outcome, Refused, Retry, Sent, Uncertain
@@ -18,7 +18,7 @@ from gateway.delivery import Delivery
 from tests import processes
 from tests.workspace_store.people import person
 from workspace_store import journal, outbox
-from workspace_store.database import Database, DatabaseUnavailable
+from workspace_store.database import Database, DatabaseUnavailable, now_us
 from workspace_store.liveness import Life
 from workspace_store.outbox import Address, Reply
 
@@ -317,3 +317,77 @@ async def test_a_long_send_keeps_its_claim(
         while row(database, reply).claim_until == 0:
             await asyncio.sleep(0.005)
     assert database.write_now(lambda c: outbox.claim(c, ["mail"], "another", [])) == []
+
+
+HOUR_US = 3_600_000_000
+
+
+class Hours:
+    """The database's clock, which the test sets forward to when something is due next."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.ahead = 0
+        for module in (delivery_module, outbox):
+            monkeypatch.setattr(module, "database_now_us", lambda _: now_us() + self.ahead)
+
+    def to_the_next_try(self, database: Database) -> None:
+        query = select(func.min(outbox.outbox.c.next_at)).where(outbox.outbox.c.next_at > now_us() + self.ahead)
+        due = database.read_now(lambda connection: connection.execute(query).scalar())
+        if due is not None:
+            self.ahead = due - now_us() + 1
+
+
+@dataclass
+class Away(Scripted):
+    """A platform that is away until it comes back; who was unsure is unsure of the first message only."""
+
+    is_back: bool = False
+    outcome: Outcome = field(default_factory=lambda: Retry("connection refused", outage=True))
+    arrived: list[str] = field(default_factory=list)
+
+    async def send(self, reply: Reply) -> Outcome:
+        self.given.append(reply)
+        if not self.is_back:
+            return self.outcome
+        self.arrived.append(f"{reply.conversation} {reply.content['text']}")
+        return Sent("id")
+
+
+@pytest.mark.parametrize("outcome", [Retry("connection refused", outage=True), Uncertain("HTTP 503", outage=True)])
+@pytest.mark.slow
+async def test_a_platform_that_is_away_for_an_hour_loses_nothing_and_keeps_the_order(
+    database: Database, owner: UUID, deliver: Any, monkeypatch: pytest.MonkeyPatch, outcome: Outcome
+) -> None:
+    monkeypatch.setattr(delivery_module, "BACKOFF_SECONDS", 1.0)
+    clock, channel = Hours(monkeypatch), Away(outcome=outcome)
+    replies = [*queue(database, owner, "1", "2", "3"), *queue(database, owner, "1", "2", conversation="other")]
+    deliver(channel)
+    async with asyncio.timeout(60):
+        while clock.ahead < HOUR_US:
+            clock.to_the_next_try(database)
+            await asyncio.sleep(0.002)
+    assert {row(database, reply).status for reply in replies} <= {"queued", "sending"}
+    assert len(channel.given) < 2 * 120, "it is not hammered"
+    channel.is_back = True
+    back_at, clock.ahead = clock.ahead, clock.ahead + 61_000_000
+    assert await settled(database, *replies) == ["sent"] * 5
+    assert clock.ahead - back_at <= 61_000_000, "within a minute of its return"
+    assert [one for one in channel.arrived if one.startswith("c ")] == ["c 1", "c 2", "c 3"]
+    assert [one for one in channel.arrived if one.startswith("other ")] == ["other 1", "other 2"]
+
+
+@pytest.mark.slow
+async def test_what_nobody_could_be_told_for_days_is_given_up(
+    database: Database, owner: UUID, deliver: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery_module, "OUTAGE_PATIENCE_US", HOUR_US)
+    monkeypatch.setattr(delivery_module, "BACKOFF_SECONDS", 1.0)
+    clock, channel = Hours(monkeypatch), Away()
+    (reply,) = queue(database, owner, "1")
+    deliver(channel)
+    async with asyncio.timeout(60):
+        while row(database, reply).status != "dead":
+            clock.to_the_next_try(database)
+            await asyncio.sleep(0.002)
+    assert clock.ahead > HOUR_US
+    assert row(database, reply).error == "connection refused"
