@@ -167,6 +167,8 @@ def block(connection: Connection, user: User, actor: UUID | None) -> None:
 
 def unblock(connection: Connection, user: User, actor: UUID | None) -> None:
     _not_merged(user)
+    if user.moved_to is not None:
+        raise AdminRefused(f"{user.id} has moved to {user.moved_to}; `users return` is for one who never arrived there")
     connection.execute(update_of(user_account).where(user_account.c.id == user.id).values(blocked=False))
     for owner in principal.scope(connection, user.id):
         principal.reopen(connection, owner)

@@ -49,6 +49,8 @@ class UserRow(SQLModel, table=True):
     role: str
     blocked: bool = False
     created_at: int = Field(sa_column=Column(BigInteger, nullable=False))
+    # Where their agent has gone; they are blocked here since.
+    moved_to: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
 
 
 class IdentityRow(SQLModel, table=True):
@@ -125,6 +127,8 @@ class User:
     blocked: bool
     created_at: int = 0
     merged_into: UUID | None = None
+    moved_to: str | None = None
+    """The place their agent has moved to; None: it is here."""
 
 
 @dataclass(frozen=True)
@@ -196,7 +200,7 @@ _IDENTITIES = (
 
 
 def _user(row: Any) -> User:
-    return User(row.id, row.display_name, row.role, row.blocked, row.created_at, row.merged_into)
+    return User(row.id, row.display_name, row.role, row.blocked, row.created_at, row.merged_into, row.moved_to)
 
 
 _BLOCKED = select(user_account.c.blocked).where(user_account.c.id == bindparam("of"))

@@ -31,6 +31,11 @@ def _key(home: Path) -> Ed25519PrivateKey:
         return Ed25519PrivateKey.from_private_bytes(path.read_bytes())
 
 
+def public_key(home: Path) -> str:
+    """By which this installation is known to others, hex."""
+    return _key(home).public_key().public_bytes_raw().hex()
+
+
 def sign(home: Path, body: str) -> tuple[str, str]:
     """(signature, public key), hex."""
     key = _key(home)

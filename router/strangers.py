@@ -25,16 +25,20 @@ from router.commands.command import Said
 from router.envelope import Envelope
 from router.places import Place
 from workspace_store import journal, outbox, principal
+from workspace_store.database import now_us
 from workspace_store.journal import Event
 from workspace_store.outbox import Address
 
+TOLD_EVERY_US = 60_000_000
 CODE = re.compile(r"\s*[/!](?P<name>link|confirm)(?:@\S+)?\s+(?P<code>\S.{0,80})", re.DOTALL | re.IGNORECASE)
 
 
 def hear(connection: Connection, envelope: Envelope, access: Access) -> bool:
     """Deal with a message of somebody who is not admitted; whether there is something to say."""
-    if envelope.shared or not is_stranger(connection, envelope.sender):
+    if envelope.shared:
         return False
+    if not is_stranger(connection, envelope.sender):
+        return _say_where(connection, envelope)
     place = places.private(envelope)
     command = CODE.fullmatch(envelope.text)
     if command is not None:
@@ -44,6 +48,18 @@ def hear(connection: Connection, envelope: Envelope, access: Access) -> bool:
         if said == "locked" or access.policy != "pairing":
             return False
     return access.policy == "pairing" and _wait(connection, envelope, place)
+
+
+def _say_where(connection: Connection, envelope: Envelope) -> bool:
+    """Tell whoever's agent has moved to another installation where it is: once a minute in a conversation."""
+    user = users.by_identity(connection, envelope.sender) if envelope.sender.proof else None
+    if user is None or user.moved_to is None or envelope.channel == "local":
+        return False  # what is local has the answer to its own request
+    place = places.private(envelope)
+    where = sha256(json.dumps([user.id.hex, *place.to.__dict__.values()]).encode()).hexdigest()
+    key = f"moved:{where}:{now_us() // TOLD_EVERY_US}"
+    places.tell(connection, principal.house(connection), key, place, texts.moved(user.moved_to))
+    return True
 
 
 def _bring_code(

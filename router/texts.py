@@ -129,6 +129,11 @@ def counted(files: int) -> str:
     return "1 file" if files == 1 else f"{files} files"
 
 
+def moved(place: str) -> str:
+    """What whoever's agent lives elsewhere now is told, whatever they wrote."""
+    return f"Your agent has moved to {harmless(place)}. Nothing was taken in here; write to it there."
+
+
 def answered(decision: Decision, verdict: str, choice: str) -> str:
     """What whoever answered an approval reads."""
     found = decision.approval
@@ -148,6 +153,8 @@ def answered(decision: Decision, verdict: str, choice: str) -> str:
         return f"`{choice}` was not offered; you can say: {offered or 'nothing of the kind'}."
     if decision.outcome == "expired":
         return f"Too late: this expired {moment(found.decided_at or found.expires_at)}. Nothing was done. {about}"
+    if found.status.startswith("left_"):
+        return f"Nothing was decided: who this is about has moved to another installation; it is decided there. {about}"
     return f"Already {_verdict(found)}{_by(found)}, {moment(found.decided_at or 0)}; it stays so. {about}"
 
 

@@ -92,9 +92,10 @@ class Keeper(Waker):
         return await self._has_tasks(awake)
 
     async def _to_end(self) -> list[UUID]:
-        """Sandboxes of the blocked, and those that show what is no longer theirs: to sleep when no turn is in them."""
+        """Sandboxes of the blocked and of those who are being packed, and those that show what is no longer theirs: to
+        sleep when no turn is in them."""
         try:
-            found = await self.database.read(partial(principal.closed_on, host=self.seating.host))
+            found = await self.database.read(partial(principal.to_end_on, host=self.seating.host))
             found += [owner for owner, seat in list(self._seats.items()) if await self.annexes.stale(seat)]
         except DatabaseUnavailable:
             return []

@@ -58,7 +58,7 @@ class TurnRecordRow(SQLModel, table=True):
 
     __tablename__ = "turn_record"
     __table_args__ = (
-        Index("turn_record_turn", "turn", unique=True),
+        Index("turn_record_turn", "turn", "principal", unique=True),
         # The newest unfolded ones are found without reading what is folded, however many that are.
         Index("turn_record_unfolded", "principal", "seq", sqlite_where=text("folded IS NULL"),
               postgresql_where=text("folded IS NULL")),

@@ -94,6 +94,8 @@ KINDS: Mapping[str, str] = {
     "identity.linked": "two identities became one person",
     "identity.unlinked": "what had become one person is two again",
     "access.requested": "a stranger asked to be let in",
+    "agent.arrived": "a person's agent came here from another installation, with all that is before this event",
+    "agent.forked": "this is a copy of somebody's agent that was not granted to come, a person of its own from here on",
     "task.ended": "a background task ended",
     "hook.received": "a delivery to a hook was accepted; its message is of the settings, its words are data",
     "schedule.added": "something was scheduled",

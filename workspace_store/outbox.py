@@ -247,6 +247,12 @@ def discard(connection: Connection, key: str) -> None:
     connection.execute(delete(outbox).where(outbox.c.key == key, outbox.c.status.in_(("sent", "dead"))))
 
 
+def waits(connection: Connection, owner: UUID) -> bool:
+    """Whether something for a principal is to go out and was never tried."""
+    mine = (outbox.c.status.in_(OPEN), outbox.c.principal == owner, outbox.c.attempts == 0)
+    return connection.execute(select(outbox.c.number).where(*mine).limit(1)).first() is not None
+
+
 def withdraw(connection: Connection, owner: UUID) -> int:
     """Take back what waits to be sent for a principal that is closed now; how many replies."""
     waiting = update(outbox).where(outbox.c.status.in_(OPEN), outbox.c.status == "queued", outbox.c.principal == owner)

@@ -6,6 +6,7 @@ written by a runner whose lease has gone to another. Used by the router and the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -86,9 +87,17 @@ class Principal(SQLModel, table=True):
     merged_into: UUID | None = None
     # Blocked or being forgotten: nothing is run, woken or said for it.
     closed: bool = False
+    # Moved to another installation: no lease, tenancy, message or event is given for it here any more.
+    away: bool = Field(default=False, sa_column_kwargs={"server_default": text("false")})
+    # Until when its sandbox is to sleep as soon as no turn is in it: somebody packs its things.
+    rest_until: int = Field(default=0, sa_column=Column(BigInteger, nullable=False, server_default="0"))
 
 
 principal = table(Principal)
+
+
+class Away(Exception):
+    """The principal has moved to another installation, or is none of this one's; nothing was written."""
 
 
 class StaleLease(Exception):
@@ -119,7 +128,7 @@ def create(connection: Connection, identifier: UUID, kind: str) -> None:
         principal.insert().values(
             id=identifier, kind=kind, created_at=now_us(), epoch=0, lease_until=0,
             inbox_seq=0, drained_seq=0, stop_seq=0, rung_at=0, head_seq=0, head_hash=GENESIS, sandbox_epoch=0,
-            sandbox_until=0, generation=0, closed=False,
+            sandbox_until=0, generation=0, closed=False, away=False, rest_until=0,
         )
     )  # fmt: skip
 
@@ -133,6 +142,7 @@ _TAKE = (
         principal.c.id == bindparam("of"),
         principal.c.epoch == bindparam("seen_epoch"),
         principal.c.owner.is_not_distinct_from(bindparam("seen_owner")),
+        ~principal.c.away,
     )
     .values(owner=bindparam("by"), epoch=bindparam("seen_epoch") + 1, lease_until=bindparam("until"))
 )
@@ -149,7 +159,7 @@ _FENCE = (
 )
 _LOCK = (
     update(principal)
-    .where(principal.c.id == bindparam("of"))
+    .where(principal.c.id == bindparam("of"), ~principal.c.away)
     .values(epoch=principal.c.epoch)
     .returning(principal.c.head_seq, principal.c.head_hash)
 )
@@ -163,7 +173,7 @@ _DRAINED = (
 )
 _RECEIVED = (
     update(principal)
-    .where(principal.c.id == bindparam("of"))
+    .where(principal.c.id == bindparam("of"), ~principal.c.away)
     .values(inbox_seq=principal.c.inbox_seq + 1)
     .returning(principal.c.inbox_seq, principal.c.owner)
 )
@@ -224,8 +234,10 @@ def _gone(lease: Lease) -> str:
 
 
 def lock(connection: Connection, identifier: UUID) -> Head:
-    """Lock the row for an event outside any turn; the journal's head."""
-    row = connection.execute(_LOCK, {"of": identifier}).one()
+    """Lock the row for an event outside any turn; the journal's head. Raises Away."""
+    row = connection.execute(_LOCK, {"of": identifier}).one_or_none()
+    if row is None:
+        raise Away(f"{identifier} has moved to another installation, or was never here")
     return row.head_seq, row.head_hash
 
 
@@ -280,6 +292,7 @@ def with_mail(connection: Connection, not_rung_since: int, limit: int = 1000) ->
             principal.c.drained_seq < principal.c.inbox_seq,
             principal.c.rung_at <= not_rung_since,
             principal.c.owner.is_(None),
+            ~principal.c.away,
         )
         .limit(limit)
     )
@@ -311,8 +324,10 @@ def rung(connection: Connection, identifiers: list[UUID]) -> None:
 
 
 def received(connection: Connection, identifier: UUID) -> tuple[int, str | None]:
-    """Count one more inbox row, which also locks the principal's; its seq, and who owns the lease now."""
-    row = connection.execute(_RECEIVED, {"of": identifier}).one()
+    """Count one more inbox row, which also locks the principal's; its seq, and who owns the lease now. Raises Away."""
+    row = connection.execute(_RECEIVED, {"of": identifier}).one_or_none()
+    if row is None:
+        raise Away(f"{identifier} has moved to another installation, or was never here")
     return row.inbox_seq, row.owner
 
 
@@ -360,10 +375,22 @@ def is_closed(connection: Connection, identifier: UUID) -> bool:
     return bool(connection.execute(_CLOSED, {"of": identifier}).scalar())
 
 
-def closed_on(connection: Connection, host: str) -> list[UUID]:
-    """Closed principals whose sandbox is still awake on a host."""
-    rows = connection.execute(select(principal.c.id).where(principal.c.closed, principal.c.sandbox_host == host))
+def to_end_on(connection: Connection, host: str) -> list[UUID]:
+    """Principals whose sandbox is awake on a host and is not to be: closed, or being packed."""
+    ends = or_(principal.c.closed, principal.c.rest_until > database_now_us(connection))
+    rows = connection.execute(select(principal.c.id).where(principal.c.sandbox_host == host, ends))
     return [row.id for row in rows]
+
+
+def rest(connection: Connection, identifiers: Sequence[UUID], seconds: float) -> None:
+    """Let their sandboxes sleep as soon as no turn is in them, for so long from now (0: no longer)."""
+    until = database_now_us(connection) + int(seconds * 1e6) if seconds else 0
+    connection.execute(update(principal).where(principal.c.id.in_(identifiers)).values(rest_until=until))
+
+
+def is_away(connection: Connection, identifier: UUID) -> bool:
+    """Whether a principal has moved to another installation."""
+    return bool(connection.execute(select(principal.c.away).where(principal.c.id == identifier)).scalar())
 
 
 _SCOPE = select(principal.c.id).where(
@@ -391,7 +418,9 @@ def everyone(connection: Connection) -> list[UUID]:
 def figures(connection: Connection) -> dict[str, int]:
     """``waiting`` messages, ``owned`` principals and ``awake`` sandboxes, by their partial indexes."""
     waits = principal.c.inbox_seq - principal.c.drained_seq
-    waiting_now = select(func.coalesce(func.sum(waits), 0)).where(principal.c.drained_seq < principal.c.inbox_seq)
+    waiting_now = select(func.coalesce(func.sum(waits), 0)).where(
+        principal.c.drained_seq < principal.c.inbox_seq, ~principal.c.away
+    )
     owned = select(func.count()).where(principal.c.owner.is_not(None))
     awake = select(func.count()).where(principal.c.sandbox_host.is_not(None))
     found = {"waiting": waiting_now, "owned": owned, "awake": awake}

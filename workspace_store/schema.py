@@ -13,7 +13,7 @@ from workspace_store.database import create_engine, sqlite_path
 if TYPE_CHECKING:
     from alembic.config import Config
 
-HEAD = "0022"
+HEAD = "0023"
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 

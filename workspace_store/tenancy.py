@@ -109,6 +109,7 @@ def take(connection: Connection, identifier: UUID, host: str, seen: Tenant) -> T
             principal.c.id == identifier,
             principal.c.sandbox_epoch == seen.epoch,
             principal.c.sandbox_host.is_not_distinct_from(seen.host),
+            ~principal.c.away,
         )
         .values(
             sandbox_host=host,

@@ -24,6 +24,7 @@ from gateway.local.stream import Listeners, stream
 from identity import users
 from identity.users import Claim, User
 from router.inbox import Inbox
+from router.texts import moved
 from workspace_store import inbox, journal, outbox
 from workspace_store.database import Database, DatabaseUnavailable
 from workspace_store.disk_room import DiskFull
@@ -118,6 +119,7 @@ class Local:
             log.error("files of a message could not be kept", reason=str(error))
             raise BadRequest(503, texts.NOT_KEPT) from error
         if accepted is None:
+            await self._user(asked.user)
             raise BadRequest(403, texts.NOT_ADMITTED)
         return JSONResponse({"message_id": asked.message_id, "principal": str(accepted.principal)}, 202)
 
@@ -163,10 +165,13 @@ class Local:
         return StreamingResponse(events, media_type="text/event-stream", headers=headers)
 
     async def _user(self, name: str) -> User:
+        """Who is called so. Raises BadRequest: nobody, or somebody who has moved away."""
         claim = Claim("local", "", name)
         user = await self.database.read(partial(users.by_identity, claim=claim))
         if user is None:
             raise BadRequest(404, texts.NO_USER)
+        if user.moved_to is not None:
+            raise BadRequest(410, moved(user.moved_to))
         return user
 
     async def _resume_after(self, request: Request, principal: UUID) -> int:

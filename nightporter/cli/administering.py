@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 from identity import administration, pairing, users
 from identity.administration import AdminRefused, Details
 from identity.users import User
+from nightporter import signing
 from nightporter.cli import texts, wiring
 from nightporter.errors import CommandError
 from nightporter.settings import load
@@ -44,8 +45,10 @@ def shown(name: str, *, as_json: bool) -> int:
 
     def query(connection: Connection) -> list[Done]:
         found = administration.details(connection, administration.resolve(connection, name)[0])
-        return [(admin_texts.show(found), _details(found))]
+        said = f"{admin_texts.show(found)}\n- {texts.installation(key)}"
+        return [(said, _details(found) | {"installation": key})]
 
+    key = signing.public_key(load().home)
     return _print(_asked(query, "read_now"), as_json=as_json)
 
 
@@ -165,6 +168,7 @@ def _user(user: User, known: list[str]) -> dict[str, Any]:
         "display_name": user.display_name,
         "role": user.role,
         "blocked": user.blocked,
+        "moved_to": user.moved_to,
         "merged_into": str(user.merged_into) if user.merged_into else None,
         "created_at": user.created_at / 1e6,
         "identities": known,

@@ -126,7 +126,7 @@ class Client:
                 ) as answer:
                     if answer.status_code == 404:
                         self._from_start = {"after": "0"}  # nobody yet: all there will be is new
-                    elif answer.status_code in (400, 401, 403):
+                    elif answer.status_code in (400, 401, 403, 410):
                         await answer.aread()
                         raise _refusal(answer)
                     elif answer.status_code == 200:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import shutil
 import sys
-import tarfile
 import time
-from collections import defaultdict
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -23,78 +18,16 @@ from identity.users import User
 from nightporter import services, signing
 from nightporter.cli import texts, wiring
 from nightporter.cli.administering import confirm
-from nightporter.cli.files import new_private
 from nightporter.errors import CommandError
 from nightporter.settings import Settings, load
 from router import admin_texts
 from workspace_store import liveness, principal
 from workspace_store import tenancy as tenancies
-from workspace_store.beneath import UnsafePath
-from workspace_store.blobs import DirectoryBlobs
 from workspace_store.database import create_engine, sqlite_path
-from workspace_store.packs import VolumeError
-from workspace_store.volumes import Volumes
 
 QUIET_SECONDS = 60.0
 FILE_BYTES = 1 << 30
 CHECKPOINT_TRIES = 100
-
-
-def export(name: str, file: Path, *, as_json: bool) -> int:
-    """Write rows, journal, blobs and the last generation of each volume; nobody else can read the archive."""
-    settings = load()
-
-    def query(connection: Connection) -> tuple[list[UUID], dict[str, list[dict[str, Any]]], dict[UUID, int]]:
-        user, _ = administration.resolve(connection, name)
-        owners = principal.scope(connection, user.id)
-        rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        for table, row in forgetting.rows_of(connection, owners):
-            rows[table].append(row)
-        return owners, rows, {owner: tenancies.look(connection, owner).generation for owner in owners}
-
-    owners, rows, generations = _asked(settings, query, "read_now")
-    try:
-        with new_private(file) as raw:
-            _write(raw, settings, owners, rows, generations)
-    except FileExistsError as error:
-        raise CommandError(texts.export_exists(file)) from error
-    except OSError as error:
-        raise CommandError(texts.export_failed(file, error.strerror or str(error))) from error
-    body = {"file": str(file), "users": [str(one) for one in owners], "rows": {k: len(v) for k, v in rows.items()}}
-    print(json.dumps(body) if as_json else texts.exported(file, sum(map(len, rows.values()))))
-    return 0
-
-
-def _write(raw: Any, settings: Settings, owners: Sequence[UUID], rows: Any, generations: dict[UUID, int]) -> None:
-    volumes, blobs = Volumes(services.volumes_folder(settings)), DirectoryBlobs(settings.home / "blobs")
-    with tarfile.open(fileobj=raw, mode="w:gz") as archive:
-        for table, found in rows.items():
-            lines = "".join(json.dumps(row, ensure_ascii=False, default=_plain) + "\n" for row in found)
-            _add(archive, f"rows/{table}.jsonl", lines.encode("utf-8", "replace"))
-        for owner in owners:
-            for blob in blobs.hashes(owner):
-                _add(archive, f"blobs/{owner}/{blob}", blobs.get(owner, blob))
-            if generations[owner] and volumes.exists(owner):
-                _add_files(archive, volumes, owner, generations[owner])
-
-
-def _add_files(archive: tarfile.TarFile, volumes: Volumes, owner: UUID, number: int) -> None:
-    with volumes.open(owner) as volume:
-        for entry in volume.entries(number):
-            if entry.kind == "f":
-                with contextlib.suppress(VolumeError, UnsafePath):
-                    data = volume.read_file(entry.path, number, max_bytes=FILE_BYTES)
-                    _add(archive, f"files/{owner}/{entry.path}", data)
-
-
-def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
-    member = tarfile.TarInfo(name)
-    member.size, member.mode, member.mtime = len(data), 0o600, int(time.time())
-    archive.addfile(member, io.BytesIO(data))
-
-
-def _plain(value: object) -> object:
-    return value.hex() if isinstance(value, bytes) else str(value)
 
 
 def forget(name: str, *, yes: bool, as_json: bool) -> int:

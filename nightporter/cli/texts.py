@@ -202,8 +202,8 @@ def export_failed(file: Path, why: str) -> str:
     return f"{file} cannot be written ({why})."
 
 
-def exported(file: Path, rows: int) -> str:
-    return f"{file} holds {rows} rows, the blobs and the files."
+def installation(key: str) -> str:
+    return f"lives in the installation whose key is {key}"
 
 
 def unmerge_first(user: str) -> str:

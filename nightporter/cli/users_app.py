@@ -108,13 +108,93 @@ def users_unblock(user: Who, yes: Yes = False, json: Json = False) -> int:
 @users.command("export")
 def users_export(
     user: Who,
-    file: Annotated[Path, typer.Argument(help="The archive to write (.tar.gz); it must not exist.")],
+    file: Annotated[Path, typer.Argument(help="The bundle to write (.tar); it must not exist.")],
+    grant: Annotated[
+        str, typer.Option("--grant", metavar="GRANT", help="Move: what `users grant` at the new installation printed.")
+    ] = "",
+    wait: Annotated[
+        float, typer.Option("--wait", min=0, metavar="SECONDS", help="For what is running, before it is given up.")
+    ] = 60.0,
     json: Json = False,
 ) -> int:
-    """Write all that is held of a user into one archive."""
-    from nightporter.cli import keeping
+    """Write all that is held of a user into one signed bundle: a copy, or with `--grant` to move elsewhere.
 
-    return keeping.export(user, file, as_json=json)
+    A copy leaves them here. With a grant they leave: nobody here acts for them any more, and whoever writes is told
+    where they have gone. Run again after it was cut off, it goes on. Exit code 1: nothing was done.
+    """
+    from nightporter.cli import moving
+
+    return moving.export(user, file, grant, wait, as_json=json)
+
+
+@users.command("grant")
+def users_grant(
+    user: Annotated[str, typer.Argument(metavar="UUID", help="Who may come, as `users show` there says.")],
+    source: Annotated[
+        str, typer.Option("--from", metavar="KEY", help="The old installation's key, as `users show` there says.")
+    ],
+    hours: Annotated[float, typer.Option(min=0.01, max=720, help="How long it may be used.")] = 24.0,
+    at: Annotated[
+        str,
+        typer.Option("--at", metavar="PLACE", help="What the old place calls this one; `runner.host` if not given."),
+    ] = "",
+    json: Json = False,
+) -> int:
+    """Let one user's agent come here, once, from one other installation; prints the grant for `users export` there."""
+    from nightporter.cli import moving
+
+    return moving.grant(user, source, hours, at, as_json=json)
+
+
+@users.command("revoke")
+def users_revoke(
+    grant: Annotated[str, typer.Argument(metavar="GRANT", help="What `users grant` here printed.")], json: Json = False
+) -> int:
+    """Take a grant back that nobody has used; prints a proof of that for `users return` at the old installation."""
+    from nightporter.cli import moving
+
+    return moving.revoke(grant, as_json=json)
+
+
+@users.command("return")
+def users_return(
+    user: Who,
+    proof: Annotated[str, typer.Argument(metavar="PROOF", help="What `users revoke` at the new installation printed.")],
+    json: Json = False,
+) -> int:
+    """Let a user live here again who left and never arrived."""
+    from nightporter.cli import moving
+
+    return moving.come_back(user, proof, as_json=json)
+
+
+@users.command("import")
+def users_import(
+    file: Annotated[
+        Path, typer.Argument(exists=True, dir_okay=False, readable=True, help="What `users export` wrote.")
+    ],
+    fork: Annotated[
+        str,
+        typer.Option("--fork", metavar="NAME", help="As a new person with a new UUID, reached here as `local:NAME`."),
+    ] = "",
+    take: Annotated[
+        list[str], typer.Option("--take", metavar="CHANNEL:ID", help="Theirs from now on, whoever has it here.")
+    ] = [],  # noqa: B006
+    leave: Annotated[
+        list[str], typer.Option("--leave", metavar="CHANNEL:ID", help="Stays with whoever has it here.")
+    ] = [],  # noqa: B006
+    gigabytes: Annotated[float, typer.Option("--max-gigabytes", min=0.001, help="Refuse a larger bundle.")] = 100.0,
+    yes: Yes = False,
+    json: Json = False,
+) -> int:
+    """Take in a user who left another installation by a grant of this one: same UUID, everything as it was.
+
+    Every hash and the signature are checked before anything is taken in. A copy that was not granted is refused, or
+    becomes a new person with `--fork`. Exit code 1: nothing was done.
+    """
+    from nightporter.cli import moving
+
+    return moving.bring(file, fork, take, leave, gigabytes, yes=yes, as_json=json)
 
 
 @users.command("import-history")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from nightporter import signing
 from nightporter.testing import House
@@ -28,14 +30,19 @@ def test_export_holds_everything_and_nothing_of_others(make_house: MakeHouse, tm
     house.say(f"remember the codeword is {SECRET}", user="bob")
     house.say(f"$ echo {SECRET} > treasure.txt; ln -s /etc/passwd link", user="bob")
     house.say("remember the owner's codeword is otherword")
-    archive = tmp_path / "bob.tar.gz"
+    archive = tmp_path / "bob.tar"
     done = house.run("users", "export", "local:bob", str(archive), "--json")
     assert done.returncode == 0, done.stderr
     assert archive.stat().st_mode & 0o077 == 0
     with tarfile.open(archive) as opened:
         contents = {name: opened.extractfile(name).read() for name in opened.getnames()}  # type: ignore[union-attr]
     assert SECRET.encode() in contents["rows/note.jsonl"]
-    assert any(name.endswith("workspace/treasure.txt") and SECRET.encode() in data for name, data in contents.items())
+    plain = zstandard.ZstdDecompressor().stream_reader(contents["volumes/0.tar.zst"]).read()
+    with tarfile.open(fileobj=io.BytesIO(plain)) as files:
+        treasure = files.extractfile("workspace/treasure.txt")
+        assert treasure is not None
+        assert treasure.read().decode().strip() == SECRET
+    contents["volumes/0.tar"] = plain
     assert b"otherword" not in b"".join(contents.values())
     assert not any(b"root:" in data for data in contents.values())
     assert house.run("users", "export", "local:bob", str(archive)).returncode == 1, "never over another file"

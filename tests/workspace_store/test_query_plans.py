@@ -78,7 +78,7 @@ def serving(connection: Connection) -> None:
     memory.notes(connection, user.id)
     merging.due(connection)
     merging.mounts(connection, user.id)
-    principal.closed_on(connection, "here")
+    principal.to_end_on(connection, "here")
 
 
 def delivering(connection: Connection) -> None:

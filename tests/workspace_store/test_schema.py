@@ -26,7 +26,7 @@ MODELS = (
     "attachments", "readers", "mailboxes", "spending", "tasks", "commitments", "facts",
     "memory_index", "imported", "memory_sessions", "context_heads", "cold_turns",
 )  # fmt: skip
-IDENTITY = ("users", "rooms", "pairing", "linking", "merging", "forgetting")
+IDENTITY = ("users", "rooms", "pairing", "linking", "merging", "forgetting", "moves")
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -1,0 +1,54 @@
+"""What a move touches of an installation: its database, volumes, blobs, and who is alive in it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from nightporter import services, signing
+from nightporter.cli import texts as cli_texts
+from nightporter.errors import CommandError
+from nightporter.settings import Settings
+from workspace_store.blobs import DirectoryBlobs
+from workspace_store.database import Database, DatabaseUnavailable, sqlite_path
+
+
+@dataclass(frozen=True)
+class Installation:
+    """``key``: by which others know it. ``place``: where people find it."""
+
+    database: Database
+    home: Path
+    volumes: Path
+    key: str
+    place: str
+
+    @property
+    def lives(self) -> Path:
+        return self.home / "run" / "lives"
+
+    @property
+    def blobs_folder(self) -> Path:
+        return self.home / "blobs"
+
+    @property
+    def blobs(self) -> DirectoryBlobs:
+        return DirectoryBlobs(self.blobs_folder)
+
+
+@contextlib.contextmanager
+def opened(settings: Settings) -> Iterator[Installation]:
+    """Raises CommandError where there is no database yet, or it cannot be reached."""
+    path = sqlite_path(settings.database_url)
+    if path is not None and not path.exists():
+        raise CommandError(cli_texts.no_database(path))
+    database = Database(settings.database_url)
+    try:
+        key = signing.public_key(settings.home)
+        yield Installation(database, settings.home, services.volumes_folder(settings), key, settings.runner.host)
+    except DatabaseUnavailable as error:
+        raise CommandError(cli_texts.database_unavailable(str(error))) from error
+    finally:
+        database.close()
