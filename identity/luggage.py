@@ -16,6 +16,7 @@ from typing import Any
 from uuid import UUID, uuid5
 
 import sqlalchemy
+import zstandard
 from sqlalchemy import Column, Connection, Table, delete, func, select, update
 
 from identity import forgetting, users
@@ -27,6 +28,7 @@ from workspace_store.memory_sessions import QUIET_SECONDS
 from workspace_store.principal import principal as principals
 
 BATCH = 500
+COLD_BYTES = 256 << 20
 OWNER: Mapping[str, str] = {"principal": "id", "user_account": "id", "identity": "user", "identity_event": "user",
                             "merge": "kept"}  # fmt: skip
 """The column that says whose a row is; ``principal`` in every other table."""
@@ -293,11 +295,23 @@ def _arriving_session(row: dict[str, Any], arrival: Arrival) -> bool:
     return True
 
 
+def _arriving_cold(row: dict[str, Any], arrival: Arrival) -> bool:
+    # Read in one piece, whenever it is asked for.
+    try:
+        size = zstandard.frame_content_size(row["words"])
+    except zstandard.ZstdError:
+        size = -1
+    if not 0 <= size <= COLD_BYTES:
+        raise MoveRefused("it has a cold_turns that cannot be read")
+    return True
+
+
 SPECIAL: Mapping[str, Callable[[dict[str, Any], Arrival], bool]] = {
     "principal": _arriving_principal,
     "user_account": _arriving_user,
     "generation": _arriving_generation,
     "memory_session": _arriving_session,
+    "cold_turns": _arriving_cold,
 }
 
 

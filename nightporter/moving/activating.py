@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from nightporter.moving.arriving import Head, Wanted
 
 NOTE = "as it arrived"
+NO_FILES: tuple[int, str | None, str | None] = (0, None, None)
 NOBODY_SAW = "their agent moved before its end was seen"
 
 
@@ -132,8 +133,9 @@ class Activation:
 
     def _checkpoint(self, connection: Connection, owner: UUID, seq: int) -> None:
         before, here = checkpoints.latest(connection, owner), self.volumes.get(owner)
-        if before is not None and here is not None:
-            found = Checkpoint(
-                seq, before.turn, here["generation"], here["volume"], here["digest"], before.state_digest, now_us()
+        if before is not None:
+            generation, volume, digest = (
+                (here[name] for name in ("generation", "volume", "digest")) if here else NO_FILES
             )
+            found = Checkpoint(seq, before.turn, generation, volume, digest, before.state_digest, now_us())
             checkpoints.write(connection, owner, found)

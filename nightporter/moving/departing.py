@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import json
 import os
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ from workspace_store import archives, bundles, journal, liveness, outbox, princi
 from workspace_store import tenancy as tenancies
 from workspace_store.blobs import BlobCorrupt, BlobMissing
 from workspace_store.bundles import BundleRefused, Writer
-from workspace_store.database import now_us
+from workspace_store.database import DatabaseUnavailable, now_us
 from workspace_store.journal import Event
 from workspace_store.packs import VolumeError, sync_folder
 from workspace_store.principal import Lease
@@ -44,6 +45,7 @@ LOOK_SECONDS = 0.2
 REST_SECONDS = 10.0
 PATIENT_SECONDS = 5.0
 """How long what could go out or be served here still is waited for; then it goes along."""
+RENEW_SECONDS = 3.0
 TRIES = 5
 NOTE = "before moving"
 
@@ -139,9 +141,10 @@ def _held(house: Installation, owners: Sequence[UUID], wait: float) -> Iterator[
     try:
         leases = _hold(house, owners, life.id, wait)
         try:
-            for lease in leases:
-                _save(house, lease)
-            yield leases
+            with _renewed(house, life.id):
+                for lease in leases:
+                    _save(house, lease)
+                yield leases
         finally:
             house.database.write_now(partial(_release, leases=leases))
     finally:
@@ -174,9 +177,9 @@ def _take(
     leases = []
     for owner in sorted(owners):
         seen, held = principal.look(connection, owner), tenancies.look(connection, owner)
-        if seen is None or (seen.owner is not None and not liveness.is_dead(house.lives, seen.owner)):
+        if seen is None or not _is_free(house, seen.owner, expired=seen.expired):
             raise NotQuiet("a turn of theirs is running")
-        if held.host is not None and not liveness.is_dead(house.lives, held.host):
+        if not _is_free(house, held.host, expired=held.expired):
             raise NotQuiet("their sandbox is awake")
         if patient and (principal.waiting(connection, owner) or outbox.waits(connection, owner)):
             raise NotQuiet("something of theirs is still to be served or sent")
@@ -186,6 +189,31 @@ def _take(
         leases.append(lease)
     moves.check_quiet(connection, owners)
     return leases
+
+
+def _is_free(house: Installation, holder: str | None, *, expired: bool) -> bool:
+    return holder is None or liveness.is_dead(house.lives, holder, expired=expired)
+
+
+@contextlib.contextmanager
+def _renewed(house: Installation, holder: str) -> Iterator[None]:
+    """For hosts with another home, who see only that a lease has not ended."""
+    done = threading.Event()
+
+    def renew() -> None:
+        while not done.wait(RENEW_SECONDS):
+            with contextlib.suppress(DatabaseUnavailable):
+                house.database.write_now(lambda connection: principal.renew_leases(connection, holder))
+
+    thread = threading.Thread(target=renew, name="leases", daemon=True)
+    if not house.database.is_sqlite:
+        thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        if thread.ident is not None:
+            thread.join()
 
 
 def _release(connection: Connection, leases: Sequence[Lease]) -> None:
@@ -214,6 +242,7 @@ def _save(house: Installation, lease: Lease) -> None:
 
 def _publish_generation(house: Installation, lease: Lease, tenancy: tenancies.Tenancy, held: tenancies.Tenant) -> None:
     with Volumes(house.volumes).open(lease.principal) as volume:
+        volume.claim(f"{tenancy.host} {tenancy.epoch}")
         volume.discard_after(held.generation)
         published = volume.snapshot(held.generation, note=NOTE)
         seen = kept_state.see(volume, held, published.number)
@@ -285,8 +314,10 @@ class Packing:
         for blob in sorted(self.house.blobs.hashes(owner)):
             self._writer.add(f"blobs/{number}/{blob}", self.house.blobs.get_stream(owner, blob))
         generation, volumes = self.seen[owner].generation, Volumes(self.house.volumes)
-        if not generation or not volumes.exists(owner):
+        if not generation:
             return None
+        if not volumes.exists(owner):
+            raise MoveRefused(f"the files of {owner} are not in {self.house.volumes}")
         with volumes.open(owner) as volume, self._writer.member(f"volumes/{number}.tar.zst") as into:
             archives.write(volume, generation, into)
             made = volume.manifest(generation)
