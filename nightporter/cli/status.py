@@ -20,6 +20,8 @@ def run(*, as_json: bool) -> int:
     """Print it; 0 all is ready, 1 something is not, 3 nothing runs."""
     settings = load()
     found: dict[str, Any] = {"home": str(settings.home), "up": home.is_up(settings.home), "running": False}
+    if settings.heartbeat.every:
+        found["heartbeat"] = {"every": settings.heartbeat.every, "quiet_hours": settings.heartbeat.quiet_hours}
     token = read_token(settings)
     if token is not None and (settings.http.listen.port or home.read_listening(settings.home)):
         gateway = server.find(settings)

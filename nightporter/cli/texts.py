@@ -125,6 +125,9 @@ def status(found: dict[str, Any]) -> str:
     up = f" (up is process {found['up']})" if found["up"] else ""
     lines.append(f"running  yes, at {found['http']}{up}")
     lines.append("ready    yes" if found["ready"] else f"ready    no, missing: {', '.join(found['missing'])}")
+    if beat := found.get("heartbeat"):
+        quiet = f", not at {beat['quiet_hours']}" if beat["quiet_hours"] else ""
+        lines.append(f"beats    every {beat['every']}{quiet}")
     lines += [f"channel  {plain(problem)}" for problem in found["channels"]]
     lines += [f"{name:44} {value:g}" for name, value in sorted(found["figures"].items())]
     lines += [
