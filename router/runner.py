@@ -180,7 +180,8 @@ class Runner:
                 inbox.count_crash(connection, owner)
             return lease, self._next(connection, lease)
 
-        return await self.database.write(transaction)
+        # What the turn does outside follows a request that it records.
+        return await self.database.write(transaction, followed=True)
 
     def _next(self, connection: Connection, lease: Lease) -> Next:
         """What is next; where nothing keeps its turn from beginning, it begins in the same transaction."""

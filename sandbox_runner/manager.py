@@ -42,11 +42,14 @@ class Manager(Keeper):
         """A warm sandbox as it is, or a new one with the process state restored; and the live directory's id."""
         async with self._lock(owner):
             seat = await self._seat(owner, holder)
-            if seat.awake is not None and await self.annexes.wanted(owner) != seat.fitted:
+            wanted, digest = seat.fitted, None
+            if seat.awake is not None:
+                wanted, digest = await asyncio.gather(self.annexes.wanted(owner), asyncio.to_thread(seat.state_digest))
+            if wanted != seat.fitted:
                 await self._refit(seat)
             awake = seat.awake
             if awake is not None:
-                report = WakeReport(awake.report.sandbox_id, False, await asyncio.to_thread(seat.state_digest))
+                report = WakeReport(awake.report.sandbox_id, False, digest)
             else:
                 report = (await self._start(seat)).report
                 reached(Point.SANDBOX_WOKEN)
@@ -183,17 +186,20 @@ class Manager(Keeper):
         """Serialize process state and publish the next generation, for the turn to commit."""
         async with self._lock(owner):
             seat = await self._seat(owner, holder)
-            if seat.awake is not None:
-                with contextlib.suppress(SandboxError, TimeoutError):
-                    # What was published after the last command stands where a terminal is busy.
-                    async with asyncio.timeout(ANSWER_SECONDS):
-                        await seat.awake.guest.capture()
-            held = await self._held(seat)
+            held, _ = await asyncio.gather(self._held(seat), self._capture(seat))
             published = await self._publish(seat, held.generation, turn, note)
             merged = await self.annexes.publish(seat, note, moving=published.moving)
             seen = await asyncio.to_thread(kept_state.see, seat.volume, held, published.number)
             reached(Point.SANDBOX_SAVED)
             return replace(snapshot_of(seat.tenancy, published, note, seen), merged=merged)
+
+    @staticmethod
+    async def _capture(seat: Seat) -> None:
+        if seat.awake is not None:
+            with contextlib.suppress(SandboxError, TimeoutError):
+                # What was published after the last command stands where a terminal is busy.
+                async with asyncio.timeout(ANSWER_SECONDS):
+                    await seat.awake.guest.capture()
 
     # Going back in time, for a turn that holds the lease
 

@@ -66,6 +66,8 @@ log = structlog.get_logger()
 
 MAX_STEPS = 50
 STOP_POLL_SECONDS = 0.3
+WARM_SECONDS = 0.01
+"""Within which a sandbox that is warm has said so."""
 
 
 @dataclass
@@ -318,7 +320,7 @@ class TurnRunner:
         turn.unpaid.append(step)
         if not step.calls and turn.touched:
             # A snapshot stands between this answer and the commit: it must not have to be asked for again.
-            await self._append(turn, [])
+            await self._append(turn, [], followed=True)
 
     async def _use_tool(self, turn: Turn, sandbox: TurnSandbox, call: ToolCall) -> Said:
         """Run one tool, or reuse its recorded result, or close it as uncertain."""
@@ -361,12 +363,7 @@ class TurnRunner:
             if kept_back is not None:
                 return kept_back
         if tool.needs_sandbox:
-            # Before the request: so a request names the sandbox it goes to, and a wake cut off is no uncertainty. What
-            # the engine said must not have to be asked for again meanwhile.
-            outcomes = await asyncio.gather(self._append(turn, []), sandbox.wake(), return_exceptions=True)
-            for outcome in outcomes:
-                if isinstance(outcome, BaseException):
-                    raise outcome
+            await self._wake(turn, sandbox)
         if requested is None:
             writes = [partial(gating.use, row=turn.assignments[0].row, lease=turn.lease)] if approved else []
             writes += [partial(own_calls.intend, lease=turn.lease, turn=turn.id, call=call)] if tool.outside else []
@@ -386,6 +383,23 @@ class TurnRunner:
             turn.progress.doing("")
         reached(Point.TOOL_RAN)
         return result
+
+    async def _wake(self, turn: Turn, sandbox: TurnSandbox) -> None:
+        """Before the request: so a request names the sandbox it goes to, and a wake cut off is no uncertainty.
+
+        What the engine said must not have to be asked for again while a sandbox starts; one that is warm answers at
+        once, and both are recorded together.
+        """
+        waking = asyncio.ensure_future(sandbox.wake())
+        try:
+            await asyncio.wait({waking}, timeout=WARM_SECONDS)
+        except asyncio.CancelledError:
+            waking.cancel()
+            raise
+        unsaid = [] if waking.done() else [self._append(turn, [])]
+        for outcome in await asyncio.gather(*unsaid, waking, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
 
     async def _once_more(self, turn: Turn, gate: Gate) -> Gate:
         row = turn.assignments[0].row
@@ -449,6 +463,7 @@ class TurnRunner:
         writes: Sequence[Callable[[Connection], object]] = (),
         *,
         take: bool = False,
+        followed: bool = False,
     ) -> None:
         given = [*turn.pending, *events]
         if not given:
@@ -464,7 +479,7 @@ class TurnRunner:
                 return [], ending
             return assignments.take_arrivals(connection, turn.lease, turn.assignments[0].row, turn.id), ending
 
-        taken, ending = await self.database.write(transaction)
+        taken, ending = await self.database.write(transaction, followed=followed)
         turn.end(ending)
         turn.pending.clear()
         turn.unpaid.clear()
@@ -558,7 +573,8 @@ class TurnRunner:
                 return False
             return principal.release(connection, turn.lease)
 
-        released = await self.database.write(transaction)
+        # Whoever delivers a reply claims it durably first.
+        released = await self.database.write(transaction, followed=bool(replies))
         reached(Point.TURN_COMMITTED)
         self.publish(turn.principal, {"bell": "outbox", "turn": turn.id.hex})
         reached(Point.TURN_TOLD)

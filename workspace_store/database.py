@@ -118,26 +118,51 @@ class Database:
         self._file: tuple[int, int] | None = None
         """Device and inode of the file that was opened."""
         event.listen(self._writer, "connect", self._opened)
+        self._sqlite: sqlite3.Connection | None = None
+        if self.is_sqlite:
+            event.listen(self._writer, "connect", self._keep)
 
-    async def write(self, transaction: Callable[[Connection], T]) -> T:
+    async def write(self, transaction: Callable[[Connection], T], *, followed: bool = False) -> T:
         """Run ``transaction`` and commit it durably before returning.
+
+        ``followed``: nothing outside the database may come of it before another transaction, of whatever process, has
+        made it durable as well. On SQLite it then costs no fsync: a killed process loses nothing, and a machine that
+        loses its power loses it whole, with all that was written after it. PostgreSQL's commits are always durable:
+        its clients outlive it.
 
         Raises DatabaseUnavailable where the database cannot be reached, is full, or stays locked; whatever the
         function raises rolls back and is passed on.
         """
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._write_threads, functools.partial(self.write_now, transaction))
+        run = functools.partial(self.write_now, transaction, followed=followed)
+        return await loop.run_in_executor(self._write_threads, run)
 
     async def read(self, query: Callable[[Connection], T]) -> T:
         """Run ``query`` on a consistent snapshot. Raises DatabaseUnavailable."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._read_threads, functools.partial(self.read_now, query))
 
-    def write_now(self, transaction: Callable[[Connection], T]) -> T:
+    def write_now(self, transaction: Callable[[Connection], T], *, followed: bool = False) -> T:
         """``write`` for callers that have no event loop (the command line, tests)."""
         with self._writing:
             self._check_file()
-            return self._run(self._writer.begin, transaction)
+            with self._without_fsync() if followed else contextlib.nullcontext():
+                return self._run(self._writer.begin, transaction)
+
+    @contextlib.contextmanager
+    def _without_fsync(self) -> Iterator[None]:
+        """https://www.sqlite.org/pragma.html#pragma_synchronous: with a WAL, NORMAL stays consistent and in order."""
+        connection = self._sqlite
+        if connection is None:
+            yield
+            return
+        connection.execute("PRAGMA synchronous = NORMAL")
+        try:
+            yield
+        finally:
+            # One that broke meanwhile is closed: the next begins durable.
+            with contextlib.suppress(sqlite3.ProgrammingError):
+                connection.execute("PRAGMA synchronous = FULL")
 
     def read_now(self, query: Callable[[Connection], T]) -> T:
         """``read`` for callers that have no event loop."""
@@ -161,6 +186,9 @@ class Database:
         """SQLite goes on with a file that was deleted or replaced: what is written there, nobody ever finds again."""
         if self._file is not None and self._identity() != self._file:
             raise DatabaseUnavailable(f"{self._path} was deleted or replaced; put it back and start again")
+
+    def _keep(self, connection: sqlite3.Connection, _record: object) -> None:
+        self._sqlite = connection
 
     def _opened(self, _connection: object, _record: object) -> None:
         if self._file is None:

@@ -15,7 +15,7 @@ import os
 import secrets
 import struct
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -28,6 +28,7 @@ _TRAILER = struct.Struct("<QI32s8s")
 _ROLL_BYTES = 512 << 20  # a new pack after this much, so that pruning can free space piece by piece
 _LEVEL = 1  # twice the speed of 3 for a few per cent of size
 MAX_OBJECT_BYTES = 64 << 20
+_SMALL_OBJECTS = 256
 
 
 class VolumeError(Exception):
@@ -91,6 +92,8 @@ class PackStore:
         """``folder`` exists and is host-side only."""
         self.folder = folder
         self._packs: dict[str, _Pack] = {}
+        self._in_small: dict[bytes, _Pack] = {}
+        self._large: list[_Pack] = []
         self._open: tuple[str, BinaryIO] | None = None
         self.refresh()
 
@@ -102,9 +105,22 @@ class PackStore:
     def refresh(self) -> None:
         """Look again at which packs there are. Raises ObjectCorrupt."""
         names = sorted(name for name in os.listdir(self.folder) if name.endswith(".pack"))
-        self._packs = {name: self._packs.get(name) or _Pack(self.folder / name) for name in names}
+        before = self._packs
+        self._packs = {name: before.get(name) or _Pack(self.folder / name) for name in names}
+        if not before.keys() <= self._packs.keys():
+            self._in_small, self._large, before = {}, [], {}
+        for name, pack in self._packs.items():
+            if name not in before:
+                self._note(pack)
         if self._open and self._open[0] not in self._packs:
             self.close()
+
+    def _note(self, pack: _Pack) -> None:
+        """There is a small pack for each turn that changed little: they are not all searched for each object."""
+        if pack.count > _SMALL_OBJECTS:
+            self._large.append(pack)
+        else:
+            self._in_small.update((row.hash, pack) for row in pack.rows())
 
     def drop_unfinished(self) -> None:
         """Remove what a killed writer left. Only under the volume's lock."""
@@ -178,8 +194,10 @@ class PackStore:
         self.refresh()
         return before - self.stored_bytes
 
-    def _find(self, wanted: bytes, ignoring: Iterable[str] = ()) -> tuple[_Pack, _Row] | None:
-        for pack in self._packs.values():
+    def _find(self, wanted: bytes, ignoring: Collection[str] = ()) -> tuple[_Pack, _Row] | None:
+        small = self._in_small.get(wanted)
+        likely = self._large if small is None else [small]
+        for pack in self._packs.values() if ignoring else likely:
             if pack.path.name not in ignoring and (row := pack.find(wanted)):
                 return pack, row
         return None
