@@ -13,7 +13,7 @@ from typing import Any
 
 from blake3 import blake3
 
-from workspace_store.packs import VolumeError, sync_folder, write_durably
+from workspace_store.packs import VolumeError, sync_folder
 from workspace_store.snapshots import Skipped
 
 FORMAT = 1
@@ -80,18 +80,20 @@ class Verified:
     bytes: int
 
 
-def publish(folder: Path, generation: Generation) -> Generation:
-    """Write a manifest, replacing one of that number: atomic and durable; with its digest set. Raises OSError."""
-    body = _body(generation)
-    generation = replace(generation, digest=_digest(body))
+def named(generation: Generation) -> Generation:
+    """With the digest over all it says set."""
+    return replace(generation, digest=_digest(_body(generation)))
+
+
+def file_of(folder: Path, generation: Generation) -> tuple[Path, bytes]:
+    """The manifest of a generation that has its digest, and where it belongs: over one of that number."""
     wrapped = {
         "digest": generation.digest,
         "duration_ms": generation.duration_ms,
         "new_bytes": generation.new_bytes,
-        "manifest": body,
+        "manifest": _body(generation),
     }
-    write_durably(_path(folder, generation.number), json.dumps(wrapped).encode())
-    return generation
+    return _path(folder, generation.number), json.dumps(wrapped).encode()
 
 
 def load(folder: Path, number: int) -> Generation:

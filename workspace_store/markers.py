@@ -43,6 +43,11 @@ def read(volume: Path) -> Marker:
     return marker
 
 
+def file_of(volume: Path, marker: Marker) -> tuple[Path, bytes]:
+    """The marker, and where it belongs."""
+    return volume / "marker.json", json.dumps(asdict(marker)).encode()
+
+
 def write(volume: Path, marker: Marker) -> None:
     """Raises OSError."""
-    write_durably(volume / "marker.json", json.dumps(asdict(marker)).encode())
+    write_durably(*file_of(volume, marker))

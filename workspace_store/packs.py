@@ -15,12 +15,14 @@ import os
 import secrets
 import struct
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 import zstandard
 from blake3 import blake3
+
+from workspace_store import beneath
 
 _MAGIC = b"NPPACK1\n"
 _ROW = struct.Struct("<32sQII")
@@ -154,8 +156,9 @@ class PackStore:
 
     @contextlib.contextmanager
     def writer(self) -> Iterator[PackWriter]:
-        """Collect objects; they are durable and readable when the block ends, and gone when it raises.
+        """Collect objects; they are on the disk and readable when the block ends, and gone when it raises.
 
+        The name of their pack is durable once its folder or the filesystem is synced, as ``write_together`` does.
         Raises VolumeFull.
         """
         writer = PackWriter(self)
@@ -188,6 +191,7 @@ class PackStore:
                 for row in sorted(pack.rows(), key=lambda row: row.offset):
                     if wanted(row.hash):
                         writer.copy(row.hash, self._frame(pack, row), row.raw)
+        sync_folder(self.folder)
         for pack in rewrite:
             pack.path.unlink()
         sync_folder(self.folder)
@@ -240,9 +244,8 @@ class PackWriter:
             self._append(digest, frame, raw)
 
     def finish(self) -> None:
-        """Make all durable. Nothing is published where nothing was added."""
+        """Put all on the disk. Nothing is published where nothing was added."""
         self._close_pack()
-        sync_folder(self._store.folder)
 
     def abandon(self) -> None:
         """Packs that were full already stay: they are whole, and what nothing names is swept one day."""
@@ -311,6 +314,29 @@ def write_durably(path: Path, data: bytes) -> None:
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def write_together(files: Mapping[Path, bytes]) -> None:
+    """Replace files of one filesystem in their order, and make durable whatever else was written to it before.
+
+    Each is whole, or as it was; they cost two syncs together, where ``write_durably`` takes two for each. Raises
+    OSError.
+    """
+    fd = os.open(next(iter(files)).parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    parts = {path: path.with_name(f"{path.name}.part") for path in files}
+    try:
+        for path, data in files.items():
+            parts[path].write_bytes(data)
+        beneath.sync_filesystem(fd)
+        for path, part in parts.items():
+            part.rename(path)
+        beneath.sync_filesystem(fd)
+    except BaseException:
+        for part in parts.values():
+            part.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(fd)
 
 
 def sync_folder(folder: Path) -> None:

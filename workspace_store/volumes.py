@@ -24,7 +24,15 @@ from workspace_store.beneath import AnyPath, Owner, UnsafePath
 from workspace_store.live import FileTooLarge
 from workspace_store.manifests import Generation, Pruned, Verified
 from workspace_store.markers import Marker, VolumeDamaged
-from workspace_store.packs import PackStore, PackWriter, VolumeError, naming_full_disk, sync_folder, write_durably
+from workspace_store.packs import (
+    PackStore,
+    PackWriter,
+    VolumeError,
+    naming_full_disk,
+    sync_folder,
+    write_durably,
+    write_together,
+)
 from workspace_store.snapshots import TOP, Capture
 from workspace_store.trees import Change, Entry
 
@@ -437,9 +445,10 @@ class Volume:
     def _publish(self, generation: Generation, started: float) -> Generation:
         generation = replace(generation, duration_ms=round((time.perf_counter() - started) * 1000, 3))
         with naming_full_disk():
-            generation = manifests.publish(self._generations, generation)
+            generation = manifests.named(generation)
             marker = replace(self.marker(), generation=generation.number, digest=generation.digest)
-            markers.write(self.path, marker)
+            manifest = manifests.file_of(self._generations, generation)
+            write_together(dict((manifest, markers.file_of(self.path, marker))))
         return generation
 
     def _swap_in(self, root: bytes) -> None:

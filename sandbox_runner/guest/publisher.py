@@ -78,7 +78,8 @@ class Publisher:
         self._number += 1
         data = seal.sealed(body, self._key, self._life, self._number)
         try:
-            state_file.write(self._folder, state_file.CURRENT, data)
+            # Whatever is killed, it stands; where power is lost, it goes as what the command wrote goes.
+            state_file.write(self._folder, state_file.CURRENT, data, durable=False)
         except OSError as error:
             self._last = self.digest = None
             notes.append(f"terminal state was not saved: {error.strerror}")

@@ -166,8 +166,8 @@ def _put_aside(path: str) -> None:
     os.rename(path, f"{path}.aside-{os.urandom(4).hex()}")
 
 
-def write(folder: str, name: str, data: bytes) -> None:
-    """Atomic and durable. Raises OSError."""
+def write(folder: str, name: str, data: bytes, *, durable: bool = True) -> None:
+    """Atomic; where not ``durable``, on the disk with the files around it, by the snapshot's sync. Raises OSError."""
     if os.path.lexists(folder) and not os.path.isdir(folder):
         _put_aside(folder)
     os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -186,13 +186,16 @@ def write(folder: str, name: str, data: bytes) -> None:
         view = memoryview(data)
         while view:
             view = view[os.write(descriptor, view) :]
-        os.fsync(descriptor)
+        if durable:
+            os.fsync(descriptor)
     except OSError:
         os.unlink(temporary)
         raise
     finally:
         os.close(descriptor)
     os.replace(temporary, os.path.join(folder, name))
+    if not durable:
+        return
     parent = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(parent)
