@@ -299,6 +299,27 @@ def test_a_person_who_is_spoken_with_is_not_packed(old: Installation, new: Insta
     moving.leave(old, user, file, code)
 
 
+def test_a_disk_that_is_full_after_they_left_is_gone_on_from(
+    old: Installation, new: Installation, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one moment in which nobody lives anywhere: what was typed, typed again, ends it."""
+    user = moving.settle_in(old)
+    code = moving.grant(old, new, user.id)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(departing.Packing, "seal", full)
+        with pytest.raises(MoveRefused, match=r"they have left.*run the same again"):
+            moving.leave(old, user, file, code)
+    assert not moving.is_alive(old, user.id)
+    assert list(file.parent.glob("*bundle*")) == [], "nothing unsigned is left lying about"
+    moving.leave(old, user, file, code)
+    moving.arrive(new, file)
+    assert moving.is_alive(new, user.id)
+
+
 def test_the_same_export_again_is_the_same_departure(old: Installation, new: Installation, file: Path) -> None:
     user = moving.settle_in(old)
     code = moving.grant(old, new, user.id)
