@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent.operator import Operator
+from tests.sandboxes import skip_unless_it_works
 from tests.turns.stage import Stage
 
 TRICKS = r"""
@@ -24,9 +25,7 @@ mkdir closed; echo x > closed/x; chmod 0 closed; touch $'\xff'; mkdir dir; echo 
 async def stage(tmp_path: Path, sqlite_url: str) -> AsyncIterator[Stage]:
     stage = Stage(tmp_path, sqlite_url)
     async with stage.managing() as manager:
-        probe = await manager.backend.probe()
-        if not probe.works:
-            pytest.skip(f"{probe.reason} {probe.remedy}")
+        await skip_unless_it_works(manager.backend)
         stage.manager = manager
         yield stage
     stage.database.close()

@@ -9,16 +9,13 @@ import pytest
 
 from sandbox_runner.bubblewrap import BubblewrapBackend
 from sandbox_runner.testing import Shell, shell
+from tests.sandboxes import run_folder, skip_unless_it_works
 
 
 @pytest.fixture
 async def backend(tmp_path: Path) -> AsyncIterator[BubblewrapBackend]:
-    (tmp_path / "run").mkdir()
-    backend = BubblewrapBackend(tmp_path / "run")
-    probe = await backend.probe()
-    if not probe.works:
-        await backend.close()
-        pytest.skip(f"{probe.reason} {probe.remedy}")
+    backend = BubblewrapBackend(run_folder(tmp_path))
+    await skip_unless_it_works(backend)
     yield backend
     left = backend.reap()
     await backend.close()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.sandboxes import skip_unless_it_works
 from tests.turns.stage import Stage
 
 
@@ -12,9 +13,7 @@ from tests.turns.stage import Stage
 async def stage(tmp_path: Path, sqlite_url: str) -> AsyncIterator[Stage]:
     stage = Stage(tmp_path, sqlite_url)
     async with stage.managing() as manager:
-        probe = await manager.backend.probe()
-        if not probe.works:
-            pytest.skip(f"{probe.reason} {probe.remedy}")
+        await skip_unless_it_works(manager.backend)
         stage.manager = manager
         yield stage
     stage.database.close()

@@ -32,6 +32,7 @@ from sandbox_runner.seats import Seating
 from sandbox_runner.turn import TurnRunner
 from sandbox_runner.uids import HostUids
 from sandbox_runner.verifying import Verifier
+from tests.sandboxes import run_folder
 from workspace_store import inbox, journal, outbox
 from workspace_store.blobs import DirectoryBlobs
 from workspace_store.database import Database
@@ -107,8 +108,7 @@ class Stage:
     @contextlib.asynccontextmanager
     async def managing(self, idle_seconds: float = 300, limits: SandboxLimits | None = None) -> AsyncIterator[Manager]:
         """A sandbox manager, as a host has one."""
-        (self.folder / "run").mkdir(exist_ok=True)
-        backend = BubblewrapBackend(self.folder / "run", host_uids=HostUids.of(self.folder))
+        backend = BubblewrapBackend(run_folder(self.folder), host_uids=HostUids.of(self.folder))
         backend.reap()
         life = Life(self.lives, "sandbox-manager", self.host)
         volumes = Volumes(self.volumes or self.folder / "volumes")
