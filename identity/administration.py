@@ -156,7 +156,7 @@ def block(connection: Connection, user: User, actor: UUID | None) -> None:
     _not_merged(user)
     if user.id == actor:
         raise AdminRefused("you cannot block yourself")
-    if user.role == "admin":
+    if user.role == "admin" and user.moved_to is None:
         _keep_one_admin(connection, user)
     connection.execute(update_of(user_account).where(user_account.c.id == user.id).values(blocked=True))
     for owner in principal.scope(connection, user.id):

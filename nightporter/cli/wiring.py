@@ -153,6 +153,8 @@ def run(settings: Settings, query: Callable[..., Any], principal: str | None, do
         return getattr(opened, door)(transaction)
     except database.DatabaseUnavailable as error:
         raise CommandError(texts.database_unavailable(str(error))) from error
+    except importlib.import_module("workspace_store.principal").Away as error:
+        raise CommandError(texts.not_done(str(error))) from error
     finally:
         opened.close()
 

@@ -8,16 +8,20 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import Connection, select, update
 
-from identity import luggage, moves, users
+from identity import administration, forgetting, luggage, merging, moves, users
 from identity.moves import MoveRefused
 from nightporter.moving import departing, tokens
 from nightporter.moving.rooms import Installation
+from router import actions
+from router.actions import Answered
 from tests.nightporter import moving
 from tests.nightporter.moving import ANN, WORD, Make
-from workspace_store import effects, journal, memory_search, outbox, principal
+from workspace_store import approvals, effects, inbox, journal, memory_search, outbox, principal
+from workspace_store.approvals import Place
 from workspace_store.database import now_us
+from workspace_store.outbox import Address
 from workspace_store.principal import Away
 
 
@@ -332,3 +336,68 @@ def test_the_same_export_again_is_the_same_departure(old: Installation, new: Ins
     moving.arrive(new, file.with_name("again.tar"))
     with pytest.raises(MoveRefused, match="used already"):
         moving.arrive(new, file)
+
+
+def test_a_question_is_answered_where_they_live_and_used_once(old: Installation, new: Installation, file: Path) -> None:
+    user = moving.settle_in(old)
+    at = Place(Address("telegram", "7", "5", ""), {}, user.id)
+
+    def ask(connection: Connection) -> approvals.Approval:
+        return approvals.request(
+            connection, key="k", kind="k", principal=user.id, at=at, request={"a": 1}, text="do it"
+        )
+
+    asked = old.database.write_now(ask)
+    moving.leave(old, user, file, moving.grant(old, new, user.id))
+    moving.arrive(new, file)
+
+    def approve(connection: Connection) -> Answered:
+        return actions.answer(connection, asked.code, None, "approve", via="cli", hooks={})
+
+    refused = old.database.write_now(approve)
+    assert refused.decision.outcome == "already"
+    assert "moved to another installation" in refused.text
+    assert new.database.write_now(approve).decision.outcome == "decided"
+    used = [house.database.write_now(lambda c: approvals.consume(c, asked.id, {"a": 1})) for house in (old, new, new)]
+    assert used == [False, True, False]
+
+
+def test_whoever_was_merged_into_them_comes_along(old: Installation, new: Installation, file: Path) -> None:
+    user, other = moving.settle_in(old), moving.settle_in(old, users.Claim("telegram", "7", "6", "Bob", "platform"))
+
+    def merge(connection: Connection) -> None:
+        found = [users.get(connection, one.id) for one in (user, other)]
+        assert found[0] is not None
+        assert found[1] is not None
+        connection.execute(update(inbox.inbox).values(status="done"))
+        assert administration.merge(connection, found[0], found[1], None).state == "done"
+
+    old.database.write_now(merge)
+    before = moving.rows(old, other.id)
+    moving.leave(old, user, file, moving.grant(old, new, user.id))
+    moving.arrive(new, file)
+    assert new.database.read_now(lambda c: principal.scope(c, user.id)) == [user.id, other.id]
+    assert [absorbed for absorbed, _ in new.database.read_now(lambda c: merging.mounts(c, user.id))] == [other.id]
+    assert moving.gold(new, other.id) == WORD
+    assert moving.rows(new, other.id)["note"] == before["note"]
+    for one in (user, other):
+        assert new.database.read_now(lambda c, o=one: journal.verify(c, o.id))[1] == []
+        assert not moving.is_alive(old, one.id)
+    fork = moving.arrive(new, file, fork="twin").user
+    assert len(new.database.read_now(lambda c: principal.scope(c, fork))) == 2
+
+
+def test_the_old_place_can_forget_who_left_and_take_them_in_again(
+    old: Installation, new: Installation, file: Path
+) -> None:
+    user = move(old, new, file)
+    old.database.write_now(lambda c: users.set_role(c, user.id, "admin", None))
+    gone = old.database.read_now(lambda c: users.get(c, user.id))
+    assert gone is not None
+    old.database.write_now(lambda c: administration.block(c, gone, None))
+    old.database.write_now(lambda c: forgetting.erase(c, [user.id]))
+    assert old.database.read_now(lambda c: users.by_identity(c, ANN)) is None
+    before = moving.rows(new, user.id)
+    moving.leave(new, user, back := file.with_name("back.tar"), moving.grant(new, old, user.id))
+    moving.arrive(old, back)
+    check_moved(new, old, user.id, before)

@@ -11,6 +11,7 @@ from identity import pairing, users
 from identity.access import Access, Policy
 from identity.limits import Limits
 from identity.users import Claim
+from router import texts
 from router.envelope import Envelope
 from router.inbox import Accepted, Inbox
 from workspace_store import journal, outbox, principal
@@ -95,6 +96,24 @@ async def test_the_blocked_get_no_code(database: Database, rung: list[Accepted])
     await database.write(lambda c: c.execute(text("UPDATE user_account SET blocked = true")))
     assert await door(database, rung).accept(said("hello", stranger(5), "m2")) is None
     assert count(database, "pairing") == 0
+
+
+async def test_whoever_has_moved_is_told_where_once_a_minute(database: Database, rung: list[Accepted]) -> None:
+    inbox = door(database, rung, "open")
+    await inbox.accept(said("/help", stranger(5), "m1"))
+    outgoing(database)
+    moved = users.user_account.update().values(blocked=True, moved_to="porter.example.org")
+    database.write_now(lambda connection: connection.execute(moved))
+    before = count(database, "inbox")
+    for number in range(3):
+        await inbox.accept(said("are you there?", stranger(5), f"n{number}"))
+    assert [reply.content["text"] for reply in outgoing(database)] in (
+        [texts.moved("porter.example.org")], 2 * [texts.moved("porter.example.org")],  # a minute may have ended
+    )  # fmt: skip
+    await inbox.accept(said("here, too", stranger(5), "r1", conversation="C9", shared=True))
+    assert outgoing(database) == []
+    assert count(database, "inbox") == before
+    assert all(one.acted for one in rung), "there is nothing to serve"
 
 
 async def test_at_most_three_wait_at_a_channel_and_twenty_in_all(database: Database, rung: list[Accepted]) -> None:

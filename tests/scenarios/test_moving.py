@@ -113,11 +113,17 @@ def test_the_codeword_moves_with_its_person_and_nobody_else_gets_at_it(make_hous
 
 
 def test_there_and_back_between_the_drivers(make_house: MakeHouse, postgresql: PostgreSQL, tmp_path: Path) -> None:
+    """From a house that was cut off, too: what a background task wrote after the last turn is in the bundle."""
     old, new = make_house(), make_house(database_url=postgresql.create())
     plant(old, "bob")
+    old.say("$& sh -c 'sleep 0.5; echo late > late.txt; sleep 100'", user="bob")
+    wait_until(lambda: list(old.home.glob("volumes/*/live/workspace/deep/late.txt")), "it was written")
+    old.kill_everything()
     move(old, new, "bob", tmp_path / "there.tar")
     check_lives(new, "bob")
+    assert "late" in new.say("$ cat late.txt", user="bob")
     new.say("remember the second codeword is plughlark", user="bob")
+    old.start()
     move(new, old, "bob", tmp_path / "back.tar")
     check_lives(old, "bob")
     assert "plughlark" in old.say("recall plughlark", user="bob")
