@@ -21,7 +21,7 @@ from agent.sandbox import BackgroundTask, SandboxError, SandboxLimits, SandboxLo
 from sandbox_runner import kept_state, texts
 from sandbox_runner.annexes import Annexes
 from sandbox_runner.backend import Backend, Launch, RunningSandbox
-from sandbox_runner.base_system import BaseSystem
+from sandbox_runner.base_system import BaseSystem, Facts
 from sandbox_runner.checking import Checks
 from sandbox_runner.disk_usage import DiskUsage
 from sandbox_runner.disk_watch import DiskWatch
@@ -46,6 +46,15 @@ ANSWER_SECONDS = 30.0
 """How long beyond a command's own timeout the guest may take to answer before its sandbox is killed."""
 TASK_GRACE_SECONDS = 10.0
 """Between SIGTERM and SIGKILL, for a task whose sandbox goes to sleep."""
+
+
+@dataclass(frozen=True)
+class Believed:
+    """What a sandbox is to come up with: what the database says, the process state, and the base it runs on."""
+
+    held: Tenant
+    state: kept_state.Found
+    base: Facts
 
 
 @dataclass
@@ -128,9 +137,12 @@ class Waker(ABC):
         if self.egress is not None:
             socket = self.egress.open(sandbox_id, seat.tenancy, seat.host_uid)
             launch = replace(launch, egress_socket=socket, trust_bundle=self.egress.trust_bundle)
+        # Read while the sandbox starts, and before anything in it could write.
+        believed = asyncio.create_task(self._believed(seat))
         try:
             running = await self.backend.start(launch)
         except BaseException:
+            believed.cancel()
             self._close_egress(sandbox_id)
             await self.annexes.give_back(seat)
             raise
@@ -151,8 +163,9 @@ class Waker(ABC):
                     screen=self.screen,
                 )
                 seat.quiet = False
-                restored = await self._restore(seat, guest, sandbox_id)
+                restored = await self._restore(seat, guest, sandbox_id, await believed)
         except BaseException as error:
+            believed.cancel()
             await running.stop()
             self._close_egress(sandbox_id)
             await self.annexes.give_back(seat)
@@ -178,12 +191,19 @@ class Waker(ABC):
         self._tidying.add(keeping)
         keeping.add_done_callback(self._tidying.discard)
 
-    async def _restore(self, seat: Seat, guest: GuestConnection, life: str) -> Restored:
-        """Give the guest the process state that is to be believed, and what it seals its own with."""
+    async def _believed(self, seat: Seat) -> Believed:
         held = await self._held(seat)
-        found = await asyncio.to_thread(kept_state.find, seat.volume, held)
-        seal = {"life": life, "key": kept_state.life_key(held, life), "number": found.number}
-        restored = await guest.restore(found.data, seal, await asyncio.to_thread(self.base.describe))
+
+        def read() -> Believed:
+            return Believed(held, kept_state.find(seat.volume, held), self.base.describe())
+
+        return await asyncio.to_thread(read)
+
+    async def _restore(self, seat: Seat, guest: GuestConnection, life: str, believed: Believed) -> Restored:
+        """Give the guest the process state that is to be believed, and what it seals its own with."""
+        found = believed.state
+        seal = {"life": life, "key": kept_state.life_key(believed.held, life), "number": found.number}
+        restored = await guest.restore(found.data, seal, believed.base)
         if not found.notes:
             return restored
         log.warning("a process state was refused", principal=str(seat.principal), reason=found.notes[0])
