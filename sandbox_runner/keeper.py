@@ -34,6 +34,8 @@ log = structlog.get_logger()
 IDLE_POLL_SECONDS = 0.5
 RENEW_SECONDS = 3.0
 MARGIN_SECONDS = 2.0
+REST_SECONDS = 10.0
+"""Who says something so soon after the sandbox fell asleep goes on with the same session."""
 
 
 def boottime() -> float:
@@ -43,7 +45,9 @@ def boottime() -> float:
 
 @dataclass
 class Keeper(Waker):
-    """A waker that lets its sandboxes sleep."""
+    """A waker that lets its sandboxes sleep. ``closing``: because the house does, which ends nobody's session."""
+
+    closing: bool = False
 
     async def keep(self) -> None:
         """Put idle sandboxes to sleep and keep tenancies, until cancelled."""
@@ -204,7 +208,8 @@ class Keeper(Waker):
             seq = journal.append(connection, seat.principal, [Event("sandbox.slept", body)], under=lease)
             write_checkpoint(connection, seat.principal, seq, None, snapshot)
             write_annexes(connection, snapshot)
-            memory_sessions.ended(connection, seat.principal)
+            if not self.closing:
+                memory_sessions.ended(connection, seat.principal, REST_SECONDS)
 
         await self.database.write(transaction)
         await self._prune(seat, lease)
@@ -234,6 +239,7 @@ class Keeper(Waker):
 
     async def close(self, seconds: float) -> None:
         """Put everything to sleep, within ``seconds``; what does not sleep in time keeps its last publication."""
+        self.closing = True
         self.task_grace = min(self.task_grace, seconds / 2)
         for seat in self._seats.values():
             seat.holders.clear()

@@ -63,13 +63,16 @@ def spoken(connection: Connection, owner: UUID, at: int) -> None:
     _due_at(connection, owner, at + QUIET_SECONDS * 1_000_000, unless_by=at)
 
 
-def ended(connection: Connection, owner: UUID) -> None:
-    """The sandbox sleeps, or a task is verified: what was said since the last time is looked back at now."""
+def ended(connection: Connection, owner: UUID, rest_seconds: float = 0.0) -> None:
+    """The sandbox sleeps, or a task is verified: what was said since the last time is looked back at.
+
+    After ``rest_seconds``, if nothing more is said until then.
+    """
     upto = connection.execute(select(session.c.upto).where(session.c.principal == owner)).scalar() or 0
     since = (turn_record.c.principal == owner, turn_record.c.seq > upto)
     if connection.execute(select(turn_record.c.seq).where(*since).limit(1)).first() is not None:
         now = now_us()
-        _due_at(connection, owner, now, unless_by=now)
+        _due_at(connection, owner, now + int(rest_seconds * 1e6), unless_by=now)
 
 
 def _due_at(connection: Connection, owner: UUID, due: int, unless_by: int) -> None:

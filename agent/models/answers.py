@@ -15,6 +15,8 @@ from agent.models.messages import CALL_ID
 from agent.tool import Tool
 from workspace_store.database import storable
 
+MOST_DEEP = 64
+
 
 class UnusableAnswer(EngineError):
     """The model said nothing that could be used; another might."""
@@ -25,7 +27,7 @@ def to_step(response: ModelResponse, tools: Mapping[str, Tool], taken: Iterable[
 
     Raises UnusableAnswer where it has neither words nor calls, or was refused or cut off by the provider.
     """
-    text = storable("".join(part.content for part in response.parts if isinstance(part, TextPart)).strip())
+    text = storable("".join(part.content or "" for part in response.parts if isinstance(part, TextPart)).strip())
     used = set(taken)
     calls = tuple(_call(part, tools, used) for part in response.parts if isinstance(part, ToolCallPart))
     thoughts = tuple(
@@ -67,18 +69,40 @@ def clean(value: Any) -> Any:
 
 def _arguments(part: ToolCallPart, tool: Tool | None) -> tuple[dict[str, Any], str]:
     """The arguments as the tool takes them, and what is wrong with them, if anything."""
+    given: Any = part.args
     try:
-        given = part.args if isinstance(part.args, dict) else json.loads(part.args or "{}")
-    except json.JSONDecodeError as error:
+        if isinstance(given, str) or given is None:
+            given = json.loads(given or "{}")
+        if isinstance(given, str):
+            # Some models write their JSON twice.
+            given = json.loads(given)
+        # What no provider and no database would take: numbers that are none, or of thousands of digits.
+        json.dumps(given, allow_nan=False)
+    except (ValueError, RecursionError) as error:
         return {}, texts.bad_arguments(f"not JSON: {error}")
     if not isinstance(given, dict):
         return {}, texts.bad_arguments("not an object")
+    if _is_deep(given):
+        return {}, texts.bad_arguments(f"nested more than {MOST_DEEP} deep")
     if tool is None:
         return given, ""
     try:
         return tool.read(given), ""
     except ValueError as error:
         return given, texts.bad_arguments(str(error))
+
+
+def _is_deep(value: Any) -> bool:
+    """Whether it is nested deeper than whoever reads it goes; level by level."""
+    level = [value]
+    for _ in range(MOST_DEEP):
+        level = [
+            inner
+            for one in level
+            if isinstance(one, dict | list)
+            for inner in (one.values() if isinstance(one, dict) else one)
+        ]
+    return bool(level)
 
 
 def _usage(response: ModelResponse) -> Usage:

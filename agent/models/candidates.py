@@ -9,11 +9,11 @@ import anthropic
 import openai
 from pydantic_ai.models import Model
 from pydantic_ai.models.anthropic import AnthropicModel, AnthropicModelSettings
-from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
 from agent.models.breaker import Breaker
+from agent.models.lenient import LenientChatModel
 from agent.models.names import ModelName
 
 NO_KEY = "none"
@@ -60,5 +60,5 @@ def make(name: ModelName, timeout_seconds: float, breaker: Breaker) -> Candidate
         return Candidate(name.full, AnthropicModel(name.model, provider=provider, settings=CACHED), breaker, claude)
     patience = openai.Timeout(timeout_seconds, connect=CONNECT_SECONDS)
     client = openai.AsyncOpenAI(api_key=key, base_url=base_url, max_retries=0, timeout=patience)
-    model = OpenAIChatModel(name.model, provider=OpenAIProvider(openai_client=client))
+    model = LenientChatModel(name.model, provider=OpenAIProvider(openai_client=client))
     return Candidate(name.full, model, breaker, client)

@@ -25,6 +25,7 @@ from agent.models.candidates import Candidate
 from agent.progress import SILENT, Progress
 from agent.tool import Tool, Tools
 from agent.trajectory import Context
+from workspace_store import sensitive
 
 log = structlog.get_logger()
 
@@ -32,6 +33,7 @@ TRIES = 2
 PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 5.0
 AGAIN_SECONDS = 10.0
+REASON_CHARACTERS = 200
 SAME_CALLS = 5
 """As many equal calls in a row are a loop."""
 
@@ -43,6 +45,8 @@ PASSING = (
     exceptions.ModelConnectionError,
     exceptions.ModelRequestTimeout,
 )
+PASSING_STATUS = (408, 409, 425)
+UNREADABLE = (exceptions.UnexpectedModelBehavior, answers.UnusableAnswer)
 
 
 @dataclass
@@ -64,12 +68,12 @@ class Chain:
                 continue
             try:
                 return await self._ask(candidate, context, progress)
-            except PASSING as error:
-                passing.append(max(candidate.breaker.seconds_until_open_ends(), error.retry_after or AGAIN_SECONDS))
-                reasons.append(texts.of_model(candidate.name, _reason(error)))
             except exceptions.ModelAPIError as error:
+                if _passes(error):
+                    seconds = candidate.breaker.seconds_until_open_ends()
+                    passing.append(max(seconds, error.retry_after or AGAIN_SECONDS))
                 reasons.append(texts.of_model(candidate.name, _reason(error)))
-            except (exceptions.UnexpectedModelBehavior, answers.UnusableAnswer) as error:
+            except UNREADABLE as error:
                 reasons.append(texts.of_model(candidate.name, str(error)))
         if passing:
             raise EngineUnavailable("; ".join(reasons) or texts.MODELS_RESTING, min(passing))
@@ -95,14 +99,17 @@ class Chain:
             except asyncio.CancelledError:
                 candidate.breaker.left()
                 raise
-            except PASSING as error:
+            except exceptions.ModelAPIError as error:
+                if not _passes(error):
+                    candidate.breaker.left()
+                    raise
                 candidate.breaker.failed(error.retry_after)
                 wait = PAUSE_SECONDS * (1 + random.random()) if error.retry_after is None else error.retry_after
                 if attempt + 1 == TRIES or wait > LONGEST_PAUSE_SECONDS or not candidate.breaker.try_now():
                     raise
                 log.info("asking a model again", model=candidate.name, reason=_reason(error))
                 await self.pause(wait)
-            except (exceptions.UnexpectedModelBehavior, answers.UnusableAnswer):
+            except UNREADABLE:
                 candidate.breaker.succeeded()
                 if attempt + 1 == TRIES:
                     raise
@@ -117,7 +124,27 @@ class Chain:
     async def _request(
         self, model: Model, request: list[ModelMessage], parameters: ModelRequestParameters, progress: Progress
     ) -> ModelResponse:
-        """One request; where answers are streamed, what is written of the words is told as it grows."""
+        """One request; where answers are streamed, what is written of the words is told as it grows.
+
+        Whatever the libraries raise of an answer that is none of theirs: UnexpectedModelBehavior.
+        """
+        try:
+            return await self._answer(model, request, parameters, progress)
+        except exceptions.AgentRunError as error:
+            if type(error) is exceptions.ModelAPIError:
+                # Of no kind: what came is cut off, or no JSON.
+                raise exceptions.UnexpectedModelBehavior(texts.UNREADABLE) from error
+            raise
+        except TimeoutError:
+            raise
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"[:REASON_CHARACTERS]
+            log.warning("an answer cannot be read", model=model.model_name, reason=reason)
+            raise exceptions.UnexpectedModelBehavior(texts.UNREADABLE) from error
+
+    async def _answer(
+        self, model: Model, request: list[ModelMessage], parameters: ModelRequestParameters, progress: Progress
+    ) -> ModelResponse:
         if not self.stream:
             return await model_request(model, request, model_request_parameters=parameters)
         async with model_request_stream(model, request, model_request_parameters=parameters) as stream:
@@ -154,6 +181,22 @@ def end_if_in_circles(calls: Sequence[ToolCall]) -> None:
         raise EngineError(texts.in_circles(calls[-1].name, SAME_CALLS))
 
 
+def _passes(error: exceptions.ModelAPIError) -> bool:
+    """Whether it may work later, as it is."""
+    if isinstance(error, PASSING):
+        return True
+    return isinstance(error, exceptions.ModelHTTPError) and error.status_code in PASSING_STATUS
+
+
+def _words_of(body: object) -> str:
+    """The sentence that a provider refuses a request with."""
+    given = body.get("error", body) if isinstance(body, dict) else None
+    said = given.get("message") if isinstance(given, dict) else given
+    if not isinstance(said, str) or "<" in said or not said.strip():
+        return ""
+    return f": {sensitive.redacted(' '.join(said.split())[:REASON_CHARACTERS])}"
+
+
 def _reason(error: exceptions.ModelAPIError) -> str:
     """One line of what the provider said; never a key, and no page of HTML."""
     if isinstance(error, exceptions.ModelRequestTimeout | exceptions.ModelTimeoutError):
@@ -169,7 +212,7 @@ def _reason(error: exceptions.ModelAPIError) -> str:
     if isinstance(error, exceptions.ModelContextWindowExceededError):
         return "the conversation is longer than it takes: set engine.context_window"
     if isinstance(error, exceptions.ModelHTTPError):
-        return f"HTTP {error.status_code}"
+        return f"HTTP {error.status_code}{_words_of(error.body)}"
     if isinstance(error, exceptions.ModelConnectionError):
         return "it cannot be reached"
     return type(error).__name__

@@ -108,9 +108,10 @@ class _Builder:
         for call in exchange.calls:
             identifier = self._unique(call.id)
             result = exchange.results.get(call.id)
-            parts.append(ToolCallPart(call.name, dict(call.arguments), tool_call_id=identifier))
+            name = texts.tool_name(call.name)
+            parts.append(ToolCallPart(name, dict(call.arguments), tool_call_id=identifier))
             text = texts.NEVER_RETURNED if result is None else texts.tool_said(result)
-            returns.append(ToolReturnPart(call.name, text or texts.EMPTY_RESULT, tool_call_id=identifier))
+            returns.append(ToolReturnPart(name, text or texts.EMPTY_RESULT, tool_call_id=identifier))
         self._response(parts)
         self._request(returns)
         for said in exchange.meanwhile:

@@ -14,9 +14,11 @@ EMPTY_RESULT = "(nothing)"
 NEVER_RETURNED = "There is no result: this was never run, or its result was lost. Look before you repeat it."
 CUT_OFF = "(My answer was cut off here: it had grown too long.)"
 EMPTY_ANSWER = "it answered with nothing"
+UNREADABLE = "its answer cannot be read"
 FILTERED = "the provider refused to answer this"
 MODELS_RESTING = "every model has failed repeatedly and is left alone for a moment"
 
+NOT_OF_A_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 CLOSING_TAG = re.compile(r"<(/?)(quoted)\b", re.IGNORECASE)
 
 
@@ -37,6 +39,11 @@ def tool_said(said: Said) -> str:
     """A result as a model reads it: apart as data where it comes from somewhere nobody vouches for."""
     origin = str(said.data.get("origin", ""))
     return f"<quoted>\nFrom {origin}:\n{_harmless(said.text)}\n</quoted>" if origin else said.text
+
+
+def tool_name(name: str) -> str:
+    """What a model called a tool, as every provider takes it back."""
+    return NOT_OF_A_NAME.sub("_", name)[:64] or "_"
 
 
 def orphaned_result(name: str, text: str) -> str:

@@ -11,6 +11,7 @@ from agent.engine import EngineUnavailable, Step, ToolCall
 from agent.operator import Operator
 from agent.trajectory import Context
 from router.looking_back import LookingBack
+from sandbox_runner import keeper
 from sandbox_runner.verifying import Verifier
 from tests.turns.stage import Crash, Scripted, Stage, answer
 from workspace_store import memory, tasks
@@ -283,12 +284,22 @@ async def test_a_verified_task_ends_the_session_with_the_turn_that_verified_it(s
     assert not await looker.look_back(), "the next session goes on"
 
 
-async def test_falling_asleep_ends_the_session_before_its_words_are_searchable(stage: Stage) -> None:
+@pytest.mark.parametrize("more", [False, True])
+async def test_falling_asleep_ends_the_session_unless_more_is_said_at_once(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, more: bool
+) -> None:
     assert stage.manager is not None
+    # Also before its words are searchable.
+    monkeypatch.setattr(keeper, "REST_SECONDS", 60.0 if more else 0.0)
     await say(stage, "I prefer tea")
     await say(stage, "$ true")
     await stage.manager.sleep(stage.owner)
     looker = LookingBack(stage.database, Operator(), False, None)
+    if more:
+        await say(stage, "and one thing more")
+        assert await looker.make_findable()
+        assert not await looker.look_back()
+        return
     assert await looker.look_back()
     assert [note.body for note in await stage.database.read(lambda c: memory.notes(c, stage.owner))] == ["I prefer tea"]
     assert await looker.make_findable()
