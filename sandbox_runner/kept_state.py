@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import re
 from dataclasses import dataclass
 
 from agent.sandbox import BackgroundTask
@@ -26,6 +27,8 @@ STATE_FILE_BYTES = 256 << 10
 LIFE = 1 << 20
 """How far apart the numbers of two lives begin: one that was lost with what it wrote has used fewer."""
 _GENERATIONS = 20
+_VERSION = re.compile(rb'\n "version": ([0-9]{1,9})\n\}\s*\Z')
+"""Keys are sorted: it is the last."""
 
 
 class Refused(Exception):
@@ -73,11 +76,19 @@ def number_of(data: bytes, held: Tenant) -> int:
     return found.number
 
 
+def _must_be_read_here(data: bytes) -> None:
+    """A release that is newer may have written it, on another host. Raises Refused."""
+    version = _VERSION.search(data)
+    if version is not None and int(version[1]) > max(state_file.READS):
+        raise Refused(texts.state_is_newer(int(version[1]), max(state_file.READS)))
+
+
 def find(volume: Volume, held: Tenant) -> Found:
     """The state to wake with, and what a person should know of it."""
     try:
         data = volume.read_file(STATE_FILE, max_bytes=STATE_FILE_BYTES)
         number = number_of(data, held)
+        _must_be_read_here(data)
         if 0 < number <= held.state_high:
             raise Refused(texts.STATE_IS_OLDER)
         return Found(data, max(number, held.state_high) + LIFE)
@@ -99,6 +110,7 @@ def _last_good(volume: Volume, held: Tenant, why: str) -> Found:
         try:
             data = volume.read_file(STATE_FILE, generation, max_bytes=STATE_FILE_BYTES)
             number_of(data, held)
+            _must_be_read_here(data)
         except (Refused, UnsafePath, VolumeError, OSError):
             continue
         return Found(data, number, (texts.state_refused(why, generation),))

@@ -248,6 +248,10 @@ STATE_IS_GONE = "it is gone"
 STATE_IS_OLDER = "it is an older one, put back by something else"
 
 
+def state_is_newer(version: int, reads: int) -> str:
+    return f"a newer Nightporter wrote it (version {version}; this one reads up to {reads}): update this host"
+
+
 def state_damaged(whole: bool) -> str:
     return "it was changed by something other than the sandbox's agent" if whole else "it is not whole"
 

@@ -25,7 +25,7 @@ from .requests import BadRequest, fit, without_own_lines
 from .results import Results
 from .shell import Shell
 from .shell_state import Dump, exported, without_hooks
-from .tasks import Task, TaskTable
+from .tasks import NOT_KEPT, SHELL, Task, TaskTable
 from .terminal import Call, Ended, Terminal, is_terminal_name
 
 TYPE_CHECKING = False
@@ -183,20 +183,23 @@ class Guest:
 
     def _settle_held(self, terminal: Terminal, call: Call, ended: Ended) -> None:
         if terminal.current is call:
+            if ended.dump is not None:
+                terminal.jobs = ended.dump.jobs
+                terminal.state = ended.dump.state(self.base)
             self.look()
             self._settle_call(terminal, call, ended)
 
     def _settle_call(self, terminal: Terminal, call: Call, ended: Ended) -> None:
         notes = terminal.notes + self._notes
         if ended.dump is not None:
-            state = ended.dump.state(self.base)
+            state = terminal.state or {}
             terminal.remember(ended.dump.history)
             if terminal.shell is not None:
                 pid = terminal.shell.pid
                 state["limits"] = limits.differences(pid)
                 state["cwd"] = processes.true_directory(pid, state["cwd"])
+                state["descriptors"] = terminal.shell.kept_open()
                 notes += terminal.shell.take_notes(ended.dump.outputs)
-            terminal.state = state
         elif ended.shell_ended:
             notes.append(f"the shell itself ended with {ended.code}; a new one starts from the last saved state")
         else:
@@ -301,7 +304,18 @@ class Guest:
 
     def look(self) -> list[Task]:
         """Look for tasks nobody announced."""
-        return self.tasks.look(*self.shells_at_rest())
+        found = self.tasks.look(*self.shells_at_rest())
+        for task in found:
+            self._name_part_of_shell(task)
+        return found
+
+    def _name_part_of_shell(self, task: Task) -> None:
+        """What a shell runs as a copy of itself (a loop, a group with ``&``) shows the shell's own arguments."""
+        for terminal in self.terminals.values():
+            if terminal.shell is not None and task.argv == terminal.shell.argv:
+                said = terminal.jobs.get(task.pid) or (terminal.history[-1] if terminal.history else "")
+                task.argv = [SHELL, "-c", said] if said else [SHELL, NOT_KEPT]
+                task.environment = exported(terminal.state) if terminal.state else {}
 
     def shells_at_rest(self) -> tuple[set[int], set[int]]:
         """Shells that run nothing in the foreground, and those that do."""

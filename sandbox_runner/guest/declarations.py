@@ -53,6 +53,10 @@ def _from_ansi(text: str) -> str:
     return result.decode("utf-8", "surrogateescape")
 
 
+_STATE_COLUMNS = 24
+"""Of ``jobs``: what a job does at present, padded."""
+
+
 def read_word(text: str, start: int) -> tuple[str, int]:
     """One quoted word at ``start``; its value and where it ends. Raises Malformed."""
     parts: list[str] = []
@@ -172,3 +176,34 @@ def read_switches(text: str, on: str) -> dict[str, bool]:
         if len(words) == 3:
             switches[words[2]] = words[1] == on
     return switches
+
+
+def read_statements(text: str, command: str) -> list[list[str]]:
+    """The words after ``command`` of each statement that begins with it, as ``complete -p`` prints them."""
+    statements: list[list[str]] = []
+    position = 0
+    while text.startswith(f"{command} ", position):
+        position += len(command)
+        words: list[str] = []
+        try:
+            while text[position : position + 1] == " ":
+                word, position = read_word(text, position + 1)
+                words.append(word)
+        except Malformed:
+            position = text.find("\n", position)
+            if position < 0:
+                break
+        else:
+            statements.append(words)
+        position += 1
+    return statements
+
+
+def read_jobs(text: str, groups: str) -> dict[int, str]:
+    """``jobs`` and ``jobs -p``: process group to what it runs, as bash says it."""
+    entries = re.split(r"^\[[0-9]+\][ +-]  ", text, flags=re.M)[1:]
+    leaders = [int(word) for word in groups.split() if word.isdigit()]
+    if len(entries) != len(leaders):
+        return {}
+    said = (re.sub(r"(?: &)?(?:  \(wd: .*\))?\s*\Z", "", entry[_STATE_COLUMNS:]) for entry in entries)
+    return dict(zip(leaders, said))  # noqa: B905 - strict= is 3.10

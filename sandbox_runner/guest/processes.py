@@ -6,6 +6,7 @@ As PID 1 every process counts; elsewhere (tests on a host) only the guest's own 
 from __future__ import annotations
 
 import os
+import re
 import signal
 
 TYPE_CHECKING = False
@@ -113,6 +114,31 @@ def open_file(pid: int, descriptor: int) -> str:
         return os.readlink(f"/proc/{pid}/fd/{descriptor}")
     except OSError:
         return ""
+
+
+def kept_open(pid: int, known: str) -> list[str]:
+    """What a shell has opened for good beside its terminal, each in words; nothing below the folder ``known``."""
+    found = []
+    try:
+        numbers = sorted(int(name) for name in os.listdir(f"/proc/{pid}/fd"))
+    except (OSError, ValueError):
+        return []
+    for number in numbers:
+        target = open_file(pid, number)
+        usual = (
+            not target or target.startswith(("/dev/pts/", "/dev/tty", known)) or (number < 3 and target == "/dev/null")
+        )
+        if not usual and not _closes_on_exec(pid, number):
+            kind = target.partition(":")[0]
+            what = f"a {kind}" if kind in ("pipe", "socket") else "a file of none" if kind == "anon_inode" else target
+            found.append(f"{number} ({what})"[:400])
+    return found[:64]
+
+
+def _closes_on_exec(pid: int, number: int) -> bool:
+    """The shell's own, such as what it puts aside while a command is redirected."""
+    flags = re.search(rb"flags:\s*([0-7]+)", _read(pid, f"fdinfo/{number}", 1 << 10))
+    return flags is None or bool(int(flags[1], 8) & os.O_CLOEXEC)
 
 
 def reads_terminal(pid: int) -> bool:

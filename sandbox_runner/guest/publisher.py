@@ -9,7 +9,7 @@ from . import crontab, seal, state_file
 from .screening import Screening
 from .scrollback import without_secrets
 from .secret_filter import holds_secret, text_holds_secret, variable_holds_secret, words_hold_secret
-from .tasks import Task
+from .tasks import NOT_KEPT, Task
 from .terminal import Terminal
 
 TYPE_CHECKING = False
@@ -133,6 +133,15 @@ class Publisher:
                 state[key] = []
         if not keep("the working directory", len(state["cwd"]), partial(text_holds_secret, state["cwd"])):
             state["cwd"] = ""
+        completions = state.get("completions", [])
+        size = sum(len(word) for words in completions for word in words)
+        if completions and not keep("completions", size, partial(any, map(words_hold_secret, completions))):
+            state["completions"] = []
+        for key, words in (("hashed", "remembered programs"), ("descriptors", "names of open files")):
+            found = state.get(key, {})
+            together = " ".join(map(str, (*found, *found.values()) if isinstance(found, dict) else found))
+            if found and not keep(words, len(together), partial(text_holds_secret, together)):
+                state[key] = type(found)()
         history = [entry for entry in terminal.history if not text_holds_secret(entry)]
         if len(history) < len(terminal.history):
             self._withhold("a command in the history", notes)
@@ -227,7 +236,7 @@ def _droppable(document: dict[str, Any]) -> Iterator[tuple[int, str, Callable[[]
 
 def _drop_arguments(record: dict[str, Any]) -> None:
     """What is left names the program; it cannot be started again from that."""
-    record["argv"] = [os.path.basename(record["argv"][0])[:200], "[not kept]"]
+    record["argv"] = [os.path.basename(record["argv"][0])[:200], NOT_KEPT]
     record["policy"] = "never"
 
 

@@ -69,6 +69,7 @@ def restore(guest: Guest, loop: Loop, state: str | None, answer: Callable[[dict[
         program, not_kept = record.pop("open"), record.pop("not_kept")
         if program:
             notes.append(_was_open(program, name))
+        notes += [_was_open(f"descriptor {each}", name) for each in record.pop("descriptors")]
         notes += [f"{what} was not kept in terminal {name}; set it again where it is needed" for what in not_kept]
         terminal.state = record
         terminal.on_ready = _check(guest, terminal, gathering)

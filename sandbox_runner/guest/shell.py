@@ -36,7 +36,9 @@ _STUCK_CHECKS = 2
 _PROGRAM_CHARS = 200
 _DUMP_ENDS_S = 0.001
 _DUMP_ENDS_TRIES = 10
-_HIDDEN_NOTE = "functions called builtin or . were removed: the terminal could not go on with them"
+_HIDDEN_NOTE = (
+    "functions called builtin or ., or what hid builtins, were removed: the terminal could not go on with them"
+)
 
 
 class Shell:
@@ -84,10 +86,10 @@ class Shell:
         self.notes += notes
         self._write("start", script)
         self._master, slave, self._settings = open_terminal()
-        argv = ["bash", "--noprofile", "--noediting", "--rcfile", self._path("start"), "-O", "extglob", "-i"]
+        self.argv = ["bash", "--noprofile", "--noediting", "--rcfile", self._path("start"), "-O", "extglob", "-i"]
         try:
             self.pid = spawn(
-                argv,
+                self.argv,
                 # Bash takes the name of its folder from PWD where that is one of it: a link's name stays.
                 {**environment, **functions, "PWD": cwd},
                 cwd,
@@ -154,6 +156,9 @@ class Shell:
                 return target
             time.sleep(_DUMP_ENDS_S)
         return "another file"
+
+    def kept_open(self) -> list[str]:
+        return processes.kept_open(self.pid, self._folder)
 
     def foreground(self) -> int:
         """The process group that has the terminal; the shell's own pid when it runs nothing."""

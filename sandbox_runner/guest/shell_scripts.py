@@ -111,6 +111,11 @@ done
 {section}dirs; \builtin dirs -p -l
 {section}history; HISTTIMEFORMAT=$__np_token \builtin history {HISTORY_ENTRIES}
 {section}aliases; \builtin declare -p BASH_ALIASES
+{section}jobs; \builtin jobs || \builtin true
+{section}groups; \builtin jobs -p || \builtin true
+{section}hashed; \builtin hash -l || \builtin true
+{section}completions; \builtin complete -p || \builtin true
+{section}disabled; \builtin enable -n || \builtin true
 {section}positional; case $# in (0) ;; (*) \builtin printf '%q ' "$@";; esac
 for __np_name in "${{__np_names[@]}}"; do {section}"f:$__np_name"; \builtin declare -f "${{__np_name##* }}"; done
 {section}variables; \builtin declare -p
@@ -122,8 +127,44 @@ fi
 {_KEEP_STATUS}"""
 
 
-REVEAL = "POSIXLY_CORRECT=y; \\unset -f builtin .; \\unset -v POSIXLY_CORRECT; "
-"""Functions hide builtins, also ``builtin``. In POSIX mode they cannot hide ``unset``, and assignments need no name."""
+NEEDED_BUILTINS = [
+    ".",
+    ":",
+    "alias",
+    "builtin",
+    "complete",
+    "declare",
+    "dirs",
+    "enable",
+    "eval",
+    "exec",
+    "exit",
+    "export",
+    "hash",
+    "history",
+    "jobs",
+    "mapfile",
+    "printf",
+    "pushd",
+    "readonly",
+    "return",
+    "set",
+    "shopt",
+    "trap",
+    "true",
+    "umask",
+    "unalias",
+    "unset",
+]
+"""What the lines here are made of."""
+REVEAL = (
+    "POSIXLY_CORRECT=y; \\unset -f builtin . enable; "
+    f"\\enable {' '.join(NEEDED_BUILTINS)}; \\unset -v POSIXLY_CORRECT __np_last; "
+)
+"""Functions hide builtins, also ``builtin``. In POSIX mode they cannot hide ``unset``, and assignments need no name.
+
+And ``enable -n`` takes builtins away, as long as ``enable`` itself is there.
+"""
 
 
 def dump_line(dump: str, fifo: str, token: str) -> str:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 
 from . import limits
-from .declarations import read_declarations, read_switches, read_traps, read_words
-from .shell_scripts import START, quote
+from .declarations import read_declarations, read_jobs, read_statements, read_switches, read_traps, read_words
+from .shell_scripts import NEEDED_BUILTINS, START, quote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,6 +105,11 @@ class Dump:
         """Where standard output and error go: ``terminal``, ``closed``, ``/dev/null`` or ``other``."""
         return self.sections.get("outputs", "").split()
 
+    @property
+    def jobs(self) -> dict[int, str]:
+        """Process groups of its jobs, and what they run in the shell's words."""
+        return read_jobs(self.sections.get("jobs", ""), self.sections.get("groups", ""))
+
     def state(self, base_environment: dict[str, str]) -> State:
         """As it goes into the state file, before anything is withheld from it."""
         sections = self.sections
@@ -118,9 +123,14 @@ class Dump:
         aliases = read_declarations(sections.get("aliases", "")).get("BASH_ALIASES", ("", {}))[1]
         return {
             "aliases": aliases if isinstance(aliases, dict) else {},
+            "completions": read_statements(sections.get("completions", ""), "complete"),
             "cwd": sections.get("cwd", ""),
             "directories": sections.get("dirs", "").splitlines()[1:],
+            "disabled": [
+                words[1] for words in read_statements(sections.get("disabled", ""), "enable") if len(words) == 2
+            ],
             "functions": _functions(sections),
+            "hashed": _hashed(sections.get("hashed", ""), variables, base_environment),
             "options": _differences(options, _DEFAULT_OPTIONS, _KEPT_OUT_OPTIONS),
             "positional": read_words(sections.get("positional", "")),
             "shopt": _differences(shopt, _DEFAULT_SHOPTS, _KEPT_OUT_SHOPTS),
@@ -164,6 +174,20 @@ def _functions(sections: dict[str, str]) -> dict[str, dict[str, Any]]:
             flags = "".join(sorted(set(declaration[len("declare -") :]) & set("rtx")))
             functions[name] = {"flags": flags, "text": text.rstrip("\n")}
     return functions
+
+
+def _hashed(text: str, variables: dict[str, dict[str, Value]], base: dict[str, str]) -> dict[str, str]:
+    """Programs that ``hash -p`` was told of: what it found by PATH it finds again."""
+    path = variables["PATH"]["value"] if "PATH" in variables else base.get("PATH")
+    folders = path.split(":") if isinstance(path, str) else []
+    told: dict[str, str] = {}
+    for words in read_statements(text, "builtin hash -p"):
+        *path_words, name = words or [""]
+        program = " ".join(path_words)
+        folder, _, base_name = program.rpartition("/")
+        if program.startswith("/") and (base_name != name or folder not in folders):
+            told[name] = program
+    return told
 
 
 def exported(state: State) -> dict[str, str]:
@@ -251,6 +275,9 @@ def _restoring(state: State, notes: list[str]) -> list[str]:
         lines.append("\\builtin set -- " + " ".join(map(quote, state["positional"])))
     lines += [f"BASH_ALIASES[{quote(name)}]={quote(value)}" for name, value in state["aliases"].items()]
     lines += [f"\\builtin shopt {'-s' if on else '-u'} {name}" for name, on in state["shopt"].items()]
+    lines += [f"\\builtin hash -p {quote(path)} {quote(name)}" for name, path in state["hashed"].items()]
+    lines += ["\\builtin complete " + " ".join(map(quote, words)) for words in state["completions"]]
+    lines += [f"\\builtin enable -n {quote(name)}" for name in state["disabled"] if name not in NEEDED_BUILTINS]
     # After the switches: BASH_COMPAT and GLOBIGNORE are switches too, and speak last.
     lines += writable + readonly
     # Not those that bash runs between these very lines.
@@ -336,6 +363,21 @@ def checked(raw: object) -> tuple[State, list[str]]:
     state["cwd"] = cwd if isinstance(cwd, str) and _text(cwd, 4096) and cwd.startswith("/") else ""
     status = source.get("status", 0)
     state["status"] = status if isinstance(status, int) and not isinstance(status, bool) and 0 <= status < 256 else 0
+    hashed = source.get("hashed", {})
+    state["hashed"] = (
+        {name: path for name, path in hashed.items() if _FUNCTION_NAME.match(name) and _text(path, 4096)}
+        if isinstance(hashed, dict)
+        else {}
+    )
+    completions = source.get("completions", [])
+    state["completions"] = [
+        words
+        for words in (completions[:1000] if isinstance(completions, list) else [])
+        if isinstance(words, list) and words and all(_text(word) for word in words)
+    ]
+    for key, most in (("disabled", 64), ("descriptors", 400)):
+        values = source.get(key, [])
+        state[key] = [each for each in values[:100] if _text(each, most)] if isinstance(values, list) else []
     for key in ("directories", "positional"):
         values = source.get(key, [])
         whole = isinstance(values, list) and all(_text(item) for item in values)

@@ -8,7 +8,7 @@ import time
 from .crontab import NAME
 from .requests import BadRequest
 from .shell_state import exported
-from .tasks import Task
+from .tasks import NOT_KEPT, Task
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,8 +53,9 @@ def at_word(guest: Guest, task: Task, policy: str) -> None:
     """Start a task that is over again, and set what becomes of it at the next sleep. Raises BadRequest."""
     if task.timer:
         raise BadRequest(f"task {task.number} is a line of the crontab, which starts it when it is due")
-    if task.argv[1:] == ["[not kept]"]:
-        raise BadRequest(f"how task {task.number} was called was not kept, since it held a secret or was too long")
+    if task.argv[1:] == [NOT_KEPT]:
+        why = "since it held a secret, was too long or is not known"
+        raise BadRequest(f"how task {task.number} was called was not kept, {why}")
     if task.state != "running":
         notes: list[str] = []
         again = task_of({**task.record(), "environment": task.environment, "policy": policy or task.policy})

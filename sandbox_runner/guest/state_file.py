@@ -50,7 +50,9 @@ def _parse(data: bytes) -> dict[str, Any]:
         raise Refused("it is not a JSON object")
     version = state.get("version")
     if version not in READS or isinstance(version, bool):
-        raise Refused(f"its version is {str(version)[:20]!r}, this guest reads {READS[0]} and {READS[1]}")
+        newer = isinstance(version, int) and version > max(READS)
+        advice = ": a newer Nightporter wrote it; update this host" if newer else ""
+        raise Refused(f"its version is {str(version)[:20]!r}, this guest reads {READS[0]} and {READS[1]}{advice}")
     return state
 
 

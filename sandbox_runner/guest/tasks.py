@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+SHELL = "/bin/bash"
+"""Of what a terminal's shell ran as a copy of itself, should it be started again."""
+NOT_KEPT = "[not kept]"
 NOT_TOLD = "[not kept: it looks like a secret]"
 STOP_GRACE_S = 5.0
 _LOOK_S = 1.0

@@ -92,6 +92,8 @@ class Terminal:
         """As of the last command that ended; a new shell starts from it."""
         self.history: deque[str] = deque(maxlen=HISTORY_ENTRIES)
         self.scrollback = Scrollback()
+        self.jobs: dict[int, str] = {}
+        """Process groups of the shell's jobs at the end of the last command, and what they run."""
         self.notes: list[str] = []
         """For the next result."""
         self.queue: deque[Call] = deque()

@@ -11,6 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from sqlalchemy import update
 
 from sandbox_runner import kept_state
 from sandbox_runner.bubblewrap import BubblewrapBackend
@@ -20,6 +21,7 @@ from tests.sandbox_runner.egress.inside import Inside, inside
 from tests.sandbox_runner.egress.yard import yard
 from tests.turns.stage import Stage
 from workspace_store import tenancy as tenancies
+from workspace_store.principal import principal
 
 TOUCH = "touch /workspace/pwned"
 
@@ -213,6 +215,33 @@ async def test_what_a_crash_lost_put_back_later(house: Stage) -> None:
     printed, notes = await work(house, "echo $x")
     assert printed == "third\n"
     assert "an older one" in refused(notes)
+
+
+async def test_a_state_that_a_newer_release_wrote(house: Stage) -> None:
+    """Its seal is right; an older host says so and goes on from what it can read."""
+    await work(house, "x=good")
+    await work(house, "x=newer")
+    held = await house.database.read(lambda connection: tenancies.look(connection, house.owner))
+    found = seal.read(kept(house).read_bytes())
+    body = found.body.replace(b'"version": 2', b'"version": 3')
+    kept(house).write_bytes(seal.sealed(body, kept_state.life_key(held, found.life), found.life, found.number + 10))
+    printed, notes = await work(house, "echo $x")
+    assert printed == "newer\n"
+    assert "a newer Nightporter wrote it (version 3; this one reads up to 2): update this host" in refused(notes)
+
+
+async def test_a_state_of_the_release_before_is_gone_on_from(house: Stage) -> None:
+    """As long as this release has written none: there is no seal that it could have."""
+    await work(house, "x=new")
+    state = {"version": 1, "next_task": 1, "tasks": [], "terminals": {"main": {"cwd": "/usr", "variables": {
+        "x": {"flags": "", "value": "old"}}, "functions": {}, "aliases": {}, "traps": {}, "options": {}, "shopt": {},
+        "umask": "0022", "unset": [], "history": ["x=old"], "scrollback": [], "not_kept": []}}}  # fmt: skip
+    kept(house).write_text(json.dumps(state))
+    unsealed = update(principal).where(principal.c.id == house.owner).values(state_high=0, state_pin=None)
+    await house.database.write(lambda connection: connection.execute(unsealed))
+    printed, notes = await work(house, "echo $x $PWD")
+    assert (printed, notes) == ("old /usr\n", [])
+    assert json.loads(kept(house).read_text())["version"] == 2
 
 
 async def test_a_state_of_another_person(house: Stage) -> None:

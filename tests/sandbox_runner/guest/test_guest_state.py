@@ -94,6 +94,38 @@ async def test_the_state_is_readable_and_ordered(house: Any, guest: Any) -> None
     assert state["terminals"]["main"]["variables"]["a"] == {"flags": "", "value": "1"}
 
 
+async def test_what_the_shell_was_told_of_programs_completions_and_builtins_comes_back(house: Any, guest: Any) -> None:
+    told = "hash -p /bin/ls listing; complete -W $'a b\\n\\'c\\'' -o nospace -F _f one; enable -n kill; ls >/dev/null"
+    look = "hash -t listing; listing -d /; complete -p; enable -n; type -t kill"
+    await guest.run(told)
+    before = await guest.output(look)
+    assert before.splitlines()[:2] == ["/bin/ls", "/"]
+    await guest.kill()
+    woken = await house.wake()
+    assert await woken.output(look) == before
+    assert list(house.state()["terminals"]["main"]["hashed"]) == ["listing"], "what PATH finds is found again"
+
+
+async def test_open_files_are_named_and_not_kept(house: Any, guest: Any) -> None:
+    await guest.run("exec 3>written 4</etc/passwd {named}>more; exec 8< <(:); exec >out", terminal="other")
+    await guest.kill()
+    woken = await house.wake()
+    told = "\n".join(woken.restored.notes)
+    for what in ("3 (", "/written)", "4 (/etc/passwd)", "/more)", "8 (a pipe)", "1 (", "/out)"):
+        assert what in told
+    assert told.count("was open in terminal other; it could not be kept") == 5
+    await woken.run("true", terminal="other")
+    await woken.kill()
+    assert (await house.wake()).restored.notes == ()
+
+
+@pytest.mark.parametrize("taken", ["builtin", "printf declare", ". trap set history jobs complete"])
+async def test_builtins_taken_away_do_not_make_a_terminal_mute(guest: Any, taken: str) -> None:
+    result = await guest.run(f"enable -n {taken}; kept=yes")
+    assert (result.status, result.exit_code) == ("exited", 0)
+    assert await guest.output("echo $kept") == "yes\n"
+
+
 SECRETS = {
     "GITHUB_TOKEN": "anything",
     "DB_PASSWORD": "hunter2",

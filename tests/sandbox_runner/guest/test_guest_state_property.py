@@ -18,14 +18,14 @@ LOOK = "; ".join(
     for words in [
         'echo "status $?" "params $#" "${@@Q}"', "pwd", "umask", "set +o", "shopt -p", "trap -p", "alias -p",
         "declare -f", "declare -F", "declare -p", "ulimit -Sa", "ulimit -Ha", "dirs -l -p",
-        "history",
+        "history", "complete -p", "enable -n",
     ]
 )  # fmt: skip
 # What bash makes anew in each process, or says in another form once it was told in two ways.
 OF_THE_PROCESS = (
     "BASHOPTS", "BASHPID", "BASH_ARGC", "BASH_ARGV", "BASH_COMMAND", "BASH_LINENO", "BASH_SOURCE", "BASH_SUBSHELL",
     "COLUMNS", "DIRSTACK", "EPOCHREALTIME", "EPOCHSECONDS", "FUNCNAME", "HISTCMD", "LINENO", "LINES", "PIPESTATUS",
-    "PPID", "RANDOM",
+    "PPID", "RANDOM", "COPROC", "COPROC_PID",
     "SECONDS", "SHLVL", "SRANDOM", "TMPDIR", "_",
 )  # fmt: skip
 
@@ -137,6 +137,20 @@ WHOLE = [
     "trap 'echo \"$BASH_COMMAND\"' EXIT HUP",
     "f() { trap 'x' RETURN; }; f",
     "local_only() { local x=1; declare -g from_function=$'a\\nb'; }; local_only",
+    "hash -p /bin/ls listing 2>/dev/null",
+    "complete -W $'a \\'b\\'\\nc' -o nospace one two",
+    "complete -F f -D; complete -A directory -X '!*.o' 'a b'",
+    "complete -r one 2>/dev/null",
+    "enable -n kill test",
+    "enable test",
+    "exec 7>/dev/null; exec 8</etc/passwd",
+    "exec 7>&-",
+    "stty -echo 2>/dev/null",
+    "coproc false 2>/dev/null; wait",
+    "declare -n element='indexed_by[1]'; indexed_by=(a b c)",
+    "declare -ai sums=(1+1 0x10)",
+    "shopt -s compat44",
+    "BASH_COMPAT=",
     "eval 'with space() { :; }' 2>/dev/null; eval 'a:b() { echo colon; }'",
 ]  # fmt: skip
 statements = st.one_of(

@@ -72,6 +72,33 @@ async def test_whatever_goes_on_running_is_found(guest: Any, house: Any, command
     assert (await guest.connection.stop_task(tasks[0].task)).state == "exited"
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("while :; do echo $N >> n; sleep 0.1; done &", "while :; do\n    echo $N >> n; sleep 0.1;\ndone"),
+        ("{ echo $N >> n; sleep 1000; } &", "{ echo $N >> n; sleep 1000; }"),
+        ("cd d; (echo $N >> ../n; sleep 1000; true) & cd ..", "( echo $N >> ../n; sleep 1000; true )"),
+        ("(while :; do echo $N >> n; sleep 0.1; done &)", "(while :; do echo $N >> n; sleep 0.1; done &)"),
+    ],
+)
+async def test_a_part_of_the_shell_in_the_background_is_told_by_what_it_does(
+    house: Any, guest: Any, command: str, said: str
+) -> None:
+    """It is a copy of the shell, whose own arguments say nothing of it; by its words it can be started again."""
+    await guest.run("mkdir d; export N=one")
+    await guest.run(command)
+    (task,) = await guest.connection.tasks()
+    assert task.argv == ("/bin/bash", "-c", said)
+    await guest.kill()
+    woken = await house.wake()
+    assert any(said in note and "not restarted" in note for note in woken.restored.notes)
+    (house.workspace / "n").write_text("")
+    await woken.connection.start_task(task.task)
+    async with asyncio.timeout(20):
+        while (house.workspace / "n").read_text()[:4] != "one\n":
+            await asyncio.sleep(0.01)
+
+
 async def test_a_command_in_the_foreground_of_another_terminal_is_no_task(guest: Any) -> None:
     shown: asyncio.Queue[str] = asyncio.Queue()
     call = asyncio.create_task(guest.run("echo go; sleep 60", terminal="busy", on_output=shown.put_nowait))
