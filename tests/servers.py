@@ -57,14 +57,23 @@ class PostgreSQL:
             "autovacuum": "off", "log_min_messages": "fatal",
         }  # fmt: skip
         words = [word for key, value in options.items() for word in ("-c", f"{key}={value}")]
-        self._process = subprocess.Popen(
-            [binaries / "postgres", "-D", data, *words], user=self._user, cwd=self.folder,
-            extra_groups=[] if self._user else None, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            preexec_fn=_die_with_parent,
-        )  # fmt: skip
+        self._command = [str(binaries / "postgres"), "-D", str(data), *words]
         self._names = self._cleaned = 0
         self._cleaners: dict[str, psycopg.Connection] = {}
+        self.start()
+
+    def start(self) -> None:
+        """Again, after ``shut``."""
+        self._process = subprocess.Popen(
+            self._command, user=self._user, cwd=self.folder, extra_groups=[] if self._user else None,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=_die_with_parent,
+        )  # fmt: skip
         self._wait_until_up()
+
+    def shut(self) -> None:
+        """Cut every connection and end; what was committed stays."""
+        self._process.send_signal(signal.SIGINT)
+        self._process.wait(30)
 
     def _wait_until_up(self) -> None:
         for _ in range(400):
@@ -179,6 +188,11 @@ class Valkey:
 
     def connect(self) -> redis.Redis:
         return redis.Redis(unix_socket_path=str(self.socket))
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
 
     def kill(self) -> None:
         """SIGKILL, and reaped."""

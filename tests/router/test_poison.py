@@ -62,9 +62,7 @@ def runner(folder: Path, url: str, life: int) -> None:
 
 
 @pytest.mark.slow
-async def test_poison_is_set_aside_and_the_99_beside_it_are_not(
-    tmp_path: Path, sqlite_url: str
-) -> None:
+async def test_poison_is_set_aside_and_the_99_beside_it_are_not(tmp_path: Path, sqlite_url: str) -> None:
     stage = Stage(tmp_path, sqlite_url)
     innocent = {f"hello {number}": await stage.hear(f"hello {number}", user=f"u{number}") for number in range(INNOCENT)}
     poison = await stage.hear(POISON, user="mallory")
