@@ -71,6 +71,10 @@ def set_aside(crashes: int) -> str:
     )
 
 
+def whole_in_file(name: str, characters: int) -> str:
+    return f"(This answer is {characters:,} characters long; the whole of it is the file {name}.)"
+
+
 CALL_FAILED = "it failed"
 CALL_CUT_OFF = "it was cut off"
 

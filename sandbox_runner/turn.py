@@ -31,6 +31,7 @@ from sandbox_runner import (
     assignments,
     budget,
     gating,
+    long_replies,
     own_calls,
     prefacing,
     questions,
@@ -139,6 +140,7 @@ class TurnRunner:
                 replies = {message: f"{text}\n\n{texts.not_saved(str(error))}" for message, text in replies.items()}
             reached(Point.TURN_SAVED)
             replies = turn.with_file_problems(replies)
+            replies = await long_replies.fitted(replies, self.blobs, turn.principal, sandbox.sending)
             released = await self._commit(turn, sandbox, snapshot, replies)
         if not released:
             # Once the reply has gone.
