@@ -180,4 +180,5 @@ def _thin(said: Said, most: int) -> Said:
     """A thing said by head and tail, its quoted words too."""
     quoted = said.data.get("context")
     data = {**said.data, "context": preview(str(quoted), None, most)} if quoted else said.data
+    data = {name: value for name, value in data.items() if name != "pictures"}
     return with_short_calls(replace(said, text=preview(said.text, None, most), data=data), most)

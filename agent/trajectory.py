@@ -9,7 +9,7 @@ file name and outcome it can afford; the turn's own words stay retrievable from 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -26,6 +26,8 @@ VERBATIM_SHARE = 37
 FOLDED_SHARE = 25
 """Per cent of the window for records of older turns."""
 FOLDED_RECORDS = 200
+PICTURE_TOKENS = 1500
+"""About what providers count for one."""
 PREVIEW_CHARACTERS = 8192
 """Outputs above this go to a blob and are shown by head and tail."""
 
@@ -39,7 +41,8 @@ class Said:
     """One thing said or done in a turn. ``message``: hex UUID of the inbox message it is or answers.
 
     ``data`` of a person's words: ``context`` (quoted or forwarded words), ``files`` (``name``, ``content_type``,
-    ``size``, ``path`` in the sandbox, ``problem`` where there is none) and ``preface`` (see ``agent.preface``).
+    ``size``, ``path`` in the sandbox, ``problem`` where there is none), ``pictures`` (blobs of those that can be looked
+    at) and ``preface`` (see ``agent.preface``).
     """
 
     role: Role
@@ -87,6 +90,8 @@ class Context:
     """Ids of the calls of this turn, where some of it is told in short: no new call may have one of them."""
     standing: list[str] = field(default_factory=list)
     """Open tasks, promises and questions that wait: always word for word."""
+    pictures: Mapping[str, tuple[str, bytes]] = field(default_factory=dict)
+    """(type, bytes) by blob, of those that are named in what was said."""
 
     def tokens(self) -> int:
         texts_before = [self.policy, self.status, *self.standing, *self.notes, *self.folded]
@@ -100,7 +105,23 @@ def count_tokens(text: str) -> int:
 
 
 def count_turn(turn: Sequence[Said]) -> int:
-    return sum(count_tokens(said.words) + len(to_json(said.data)) // CHARACTERS_PER_TOKEN for said in turn)
+    return sum(
+        count_tokens(said.words)
+        + len(to_json(said.data)) // CHARACTERS_PER_TOKEN
+        + len(said.data.get("pictures", ())) * PICTURE_TOKENS
+        for said in turn
+    )
+
+
+def picture_type(data: bytes) -> str:
+    """The type of a picture that models look at, by its first bytes; empty: it is none."""
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if data.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if data.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
+    return "image/webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else ""
 
 
 def preview(text: str, blob: str | None, limit: int = PREVIEW_CHARACTERS) -> str:

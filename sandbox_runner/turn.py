@@ -33,6 +33,7 @@ from sandbox_runner import (
     gating,
     long_replies,
     own_calls,
+    pictures,
     prefacing,
     questions,
     receiving,
@@ -218,6 +219,8 @@ class TurnRunner:
             if step is None:
                 view = turn.shortened_view(self.engine, self.role)
                 await self._within_budget(turn)
+                if self.engine.looks_back:
+                    view.pictures = await pictures.shown(view, self.blobs, turn.principal, turn.pictures)
                 thinking = partial(self.engine.step, view, turn.progress)
                 step = await ask(thinking, turn.stopping, partial(self._unreachable, turn))
                 reached(Point.MODEL_ANSWERED)
@@ -265,8 +268,9 @@ class TurnRunner:
                 await self._receive(turn, sandbox, message)
             if fresh:
                 described = [file for message in assignment.with_files for file in turn.received[message].described]
+                looks = pictures.of_files(f for message in assignment.with_files for f in turn.received[message].files)
                 turn.said = [
-                    replace(said, data={**said.data, "files": described})
+                    replace(said, data={**said.data, "files": described, **({"pictures": looks} if looks else {})})
                     if (said.role, said.message) == ("user", assignment.row.id.hex)
                     else said
                     for said in turn.said

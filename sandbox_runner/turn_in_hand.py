@@ -69,6 +69,8 @@ class Turn:
     """Tasks that were claimed and are yet to be checked."""
     calling: set[str] = field(default_factory=set)
     """Calls under way that are in the effect ledger."""
+    pictures: dict[str, tuple[str, bytes]] = field(default_factory=dict)
+    """(type, bytes) of those it has looked at, by blob."""
     verified: bool = False
     """A task was: the session ends with this turn."""
     compaction: Compaction | None = None

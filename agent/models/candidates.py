@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import anthropic
@@ -40,6 +40,8 @@ class Candidate:
     breaker: Breaker
 
     client: anthropic.AsyncAnthropic | openai.AsyncOpenAI | None = None
+    unseen: set[str] = field(default_factory=set)
+    """Blobs of pictures that it refused to look at."""
 
     async def aclose(self) -> None:
         if self.client is not None:

@@ -86,7 +86,18 @@ class Chain:
 
     async def _ask(self, candidate: Candidate, context: Context, progress: Progress) -> Step:
         """Ask one model, twice where it helps. Its breaker learns of what says something about the model."""
-        request = messages.of_context(context, candidate.provider)
+        try:
+            return await self._ask_with(candidate, context, progress)
+        except exceptions.ModelAPIError as error:
+            shown = set(context.pictures) - candidate.unseen
+            if not (shown and _refuses_pictures(error)):
+                raise
+            log.info("asking a model without pictures", model=candidate.name, reason=_reason(error))
+            candidate.unseen |= shown
+        return await self._ask_with(candidate, context, progress)
+
+    async def _ask_with(self, candidate: Candidate, context: Context, progress: Progress) -> Step:
+        request = messages.of_context(context, candidate.provider, candidate.unseen)
         parameters = _parameters(context.tools)
         for attempt in range(TRIES):
             try:
@@ -186,6 +197,14 @@ def _passes(error: exceptions.ModelAPIError) -> bool:
     if isinstance(error, PASSING):
         return True
     return isinstance(error, exceptions.ModelHTTPError) and error.status_code in PASSING_STATUS
+
+
+def _refuses_pictures(error: exceptions.ModelAPIError) -> bool:
+    """Whether it may be for its pictures that a request was refused: a model that cannot see, or a broken one."""
+    other = (exceptions.ModelAuthenticationError, exceptions.ModelNotFoundError, exceptions.ModelQuotaExceededError)
+    return isinstance(error, exceptions.ModelRequestRejectedError | exceptions.ModelHTTPError) and not (
+        isinstance(error, other) or _passes(error)
+    )
 
 
 def _words_of(body: object) -> str:

@@ -8,10 +8,11 @@ stands last, so that a provider's cache holds for all before it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pydantic_ai.messages import (
+    BinaryContent,
     CachePoint,
     ModelMessage,
     ModelRequest,
@@ -34,9 +35,10 @@ from agent.trajectory import Context, Said
 CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-def of_context(context: Context, provider: str) -> list[ModelMessage]:
-    """The request for a context. ``provider``: whose thoughts may be shown to it again."""
-    builder = _Builder(provider)
+def of_context(context: Context, provider: str, unseen: Collection[str] = ()) -> list[ModelMessage]:
+    """The request for a context. ``provider``: whose thoughts may be shown to it again; ``unseen``: pictures that it
+    would refuse."""
+    builder = _Builder(provider, {blob: one for blob, one in context.pictures.items() if blob not in unseen})
     builder.system(context.policy)
     builder.head(texts.past(context.standing, context.notes, context.folded))
     for turn in context.recent:
@@ -49,6 +51,7 @@ def of_context(context: Context, provider: str) -> list[ModelMessage]:
 @dataclass
 class _Builder:
     provider: str
+    pictures: Mapping[str, tuple[str, bytes]] = field(default_factory=dict)
     messages: list[ModelMessage] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
 
@@ -69,6 +72,9 @@ class _Builder:
     def said(self, said: Said) -> None:
         """A message, and what was picked for it and how things stood, as it was when it came."""
         self.user(texts.user_said(said))
+        looks = [self.pictures[blob] for blob in said.data.get("pictures", ()) if blob in self.pictures]
+        if looks:
+            self._request([UserPromptPart([BinaryContent(data, media_type=kind) for kind, data in looks])])
         preface = Preface.of(said)
         if preface:
             self.user(texts.preface(preface))
