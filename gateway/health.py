@@ -19,6 +19,8 @@ REDIS_SECONDS = 1.0
 """Its client tries again for longer than who asks would wait."""
 _DAY_US = 86_400_000_000
 NEEDED = ("runner", "sandbox-manager")
+PARTS = (*NEEDED, "database", "redis", "disk")
+"""What may be missing, by name."""
 
 METRICS = {
     "nightporter_disk_free_bytes": "Bytes that are free where messages are written to",

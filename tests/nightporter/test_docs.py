@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from gateway.health import METRICS
+from gateway.health import METRICS, PARTS
 from router.commands import COMMANDS
 from workspace_store.journal import KINDS
 
@@ -26,6 +26,12 @@ def test_every_chat_command_is_documented() -> None:
 
 def test_every_metric_is_documented() -> None:
     assert listed("http.md", r"^\| `(nightporter_[a-z_]+)`") == set(METRICS)
+
+
+def test_the_operations_guide_says_what_each_alarm_means() -> None:
+    guide = (DOCS / "how-to" / "operate.md").read_text()
+    assert set(re.findall(r"`(nightporter_[a-z_]+)", guide)) == set(METRICS)
+    assert set(re.findall(r"^\| `([a-z-]+)` \|", guide, re.MULTILINE)) == set(PARTS)
 
 
 def test_links_between_pages_lead_somewhere() -> None:
