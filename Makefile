@@ -2,8 +2,8 @@
 
 VENV ?= .venv
 BIN := $(VENV)/bin
-# Most tests wait for processes: one more of them at once than there are processors.
-JOBS ?= $(shell echo $$(( $$(nproc) + 1 )))
+# Most tests wait for processes: two more of them at once than there are processors.
+JOBS ?= $(shell echo $$(( $$(nproc) + 2 )))
 # Byte code is kept whatever the shell is set to: every worker and hundreds of programs import the same files.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 PACKAGES := nightporter gateway router identity sandbox_runner agent workspace_store

@@ -94,8 +94,12 @@ def valkey(tmp_path: Path) -> Iterator[Valkey]:
     server.stop()
 
 
+gc.disable()  # while thousands of tests and modules are made that stay
+
+
 def pytest_collection_finish() -> None:
-    gc.freeze()  # thousands of tests and modules that stay: no collection has to go through them
+    gc.freeze()  # no collection has to go through them
+    gc.enable()
 
 
 ON_BOTH = (

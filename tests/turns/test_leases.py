@@ -216,6 +216,13 @@ def clock_off_by(seconds: float) -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def no_manager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is none, and none is waited for."""
+    monkeypatch.setattr("sandbox_runner.sandboxes.RECONNECT_SECONDS", 0.1)
+
+
+@pytest.mark.usefixtures("no_manager")
 @pytest.mark.parametrize("minutes", [-5, 5])
 async def test_a_clock_that_is_five_minutes_wrong_takes_no_lease_and_loses_no_bell(
     tmp_path: Path, postgresql_url: str, minutes: int
@@ -305,6 +312,7 @@ def heard(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
+@pytest.mark.usefixtures("no_manager")
 async def test_runners_in_containers_that_share_a_home_know_each_other_by_lock(tmp_path: Path, sqlite_url: str) -> None:
     stage = Stage(tmp_path, sqlite_url)
     message = await stage.hear("go")
@@ -335,6 +343,7 @@ def test_of_another_home_only_the_end_of_its_right_tells(tmp_path: Path) -> None
     here.end()
 
 
+@pytest.mark.usefixtures("no_manager")
 @pytest.mark.parametrize("minutes", [-5, 5])
 async def test_what_settles_is_served_by_the_database_s_clock(
     tmp_path: Path, postgresql_url: str, minutes: int
