@@ -20,13 +20,12 @@ from sqlalchemy import Connection
 from agent import briefing, context, old_turns
 from agent import texts as agent_texts
 from agent.briefing import Briefing
-from agent.engine import Engine, EngineError, EngineUnavailable, Step, ToolCall
+from agent.engine import Engine, EngineError, EngineUnavailable, Step
 from agent.preface import Preface
 from agent.preface import given as given_preface
 from agent.sandbox import SandboxError, SandboxLost
-from agent.tool import Gate, Refuse, Tool, ToolResult
 from agent.toolbox import Toolbox
-from agent.trajectory import Said, preview, shortened, with_short_calls
+from agent.trajectory import Said, shortened, with_short_calls
 from sandbox_runner import (
     assignments,
     budget,
@@ -45,17 +44,17 @@ from sandbox_runner import (
 from sandbox_runner.asking import Stopped, ask
 from sandbox_runner.assignments import Arrivals, Assignment
 from sandbox_runner.budget import OverBudget
-from sandbox_runner.egress import texts as egress_texts
+from sandbox_runner.calling import Caller
 from sandbox_runner.folding import Folder
 from sandbox_runner.host import TurnSandbox
 from sandbox_runner.progress import TurnProgress
 from sandbox_runner.published import Snapshot, write_annexes, write_checkpoint
-from sandbox_runner.restoring import Check, Problem
-from sandbox_runner.sandboxes import ManagerAway, Sandboxes, VolumeRefused
+from sandbox_runner.recording import Recorder
+from sandbox_runner.sandboxes import ManagerAway, Sandboxes
 from sandbox_runner.subtasks import Subtasks
-from sandbox_runner.turn_in_hand import Begun, Ending, Turn, request_of, said_by
+from sandbox_runner.turn_in_hand import Begun, Turn, said_by
 from sandbox_runner.verifying import Verifier, claimed_before
-from workspace_store import changes, checkpoints, effects, inbox, journal, memory_sessions, principal
+from workspace_store import changes, checkpoints, inbox, journal, memory_sessions, principal
 from workspace_store.blobs import Blobs
 from workspace_store.crash_points import Point, reached
 from workspace_store.database import Database, DatabaseUnavailable, now_us
@@ -68,8 +67,6 @@ log = structlog.get_logger()
 
 MAX_STEPS = 50
 STOP_POLL_SECONDS = 0.3
-WARM_SECONDS = 0.01
-"""Within which a sandbox that is warm has said so."""
 
 
 @dataclass
@@ -95,6 +92,10 @@ class TurnRunner:
     folder: Folder = field(default_factory=Folder)
     message_allow: Sequence[str] = ()
     """Whom it may write to without asking."""
+
+    def __post_init__(self) -> None:
+        self.recorder = Recorder(self.database, self.read_message, self.arrivals, self.engine.takes_messages)
+        self.caller = Caller(self.recorder, self.blobs, self.publish)
 
     async def run(self, lease: Lease, row: Row, *, alone: bool = False, begun: Begun | None = None) -> bool:
         """Run one turn to its commit; whether the lease was given back with it (nothing else waits).
@@ -205,7 +206,7 @@ class TurnRunner:
             await restoring.check(turn, self.database, self.blobs)
         turn.offer = await self.toolbox.offer(sandbox)
         sandbox.subtasks = Subtasks(
-            self.engine, turn, partial(self._use_tool, turn, sandbox), partial(self._within_budget, turn),
+            self.engine, turn, partial(self.caller.use, turn, sandbox), partial(self._within_budget, turn),
             partial(self._unreachable, turn),
         )  # fmt: skip
         if turn.briefing is not None:
@@ -226,13 +227,13 @@ class TurnRunner:
                 reached(Point.MODEL_ANSWERED)
                 await self._record_step(turn, number, step)
             if not step.calls:
-                if await self.verifier.settle(turn, sandbox, number, step, self._append):
+                if await self.verifier.settle(turn, sandbox, number, step, self.recorder.append):
                     return turn.with_notes(step.replies)
                 continue
             turn.said.append(with_short_calls(step.said()))
             for call in step.calls:
                 turn.end_if_stopped()
-                turn.said.append(await self._use_tool(turn, sandbox, call))
+                turn.said.append(await self.caller.use(turn, sandbox, call))
             if turn.asks is not None and turn.said[-1].role == "tool":
                 turn.status = "waiting"
                 return {turn.assignments[-1].row.id.hex: agent_texts.question(step.text, turn.asks)}
@@ -284,7 +285,7 @@ class TurnRunner:
             files = await receiving.settled(self.database, turn.lease, message, self.fetch_seconds, turn.end_if_stopped)
             received = await receiving.place(files, sandbox)
             turn.touched = turn.touched or received.live_id is not None
-            await self._append(turn, [Event("files.received", received.to_json(message))])
+            await self.recorder.append(turn, [Event("files.received", received.to_json(message))])
         turn.touched = turn.touched or received.live_id is not None
         turn.received[message] = received
 
@@ -292,7 +293,7 @@ class TurnRunner:
         """Raises OverBudget, with an approval asked for; what this turn has cost is written before it is summed."""
         if self.daily_budget_usd is None:
             return
-        await self._append(turn, [])
+        await self.recorder.append(turn, [])
         daily, message = self.daily_budget_usd, turn.assignments[-1].row.id
         over = await self.database.write(
             lambda connection: budget.check(connection, turn.lease, turn.id, message, daily)
@@ -308,7 +309,7 @@ class TurnRunner:
             text = texts.waiting_for_model(str(error), until)
             body = {"reason": str(error), "until": until}
             last = turn.assignments[-1]
-            await self._append(
+            await self.recorder.append(
                 turn,
                 [Event("model.unreachable", body), Event("reply.queued", {"message": last.row.id.hex, "text": text})],
                 (lambda connection: replying.queue(connection, turn, last, "unreachable", text),),
@@ -326,183 +327,7 @@ class TurnRunner:
         turn.unpaid.append(step)
         if not step.calls and turn.touched:
             # A snapshot stands between this answer and the commit: it must not have to be asked for again.
-            await self._append(turn, [], followed=True)
-
-    async def _use_tool(self, turn: Turn, sandbox: TurnSandbox, call: ToolCall) -> Said:
-        """Run one tool, or reuse its recorded result, or close it as uncertain."""
-        if turn.resumed:
-            restoring.adopt(turn, call)
-        returned = turn.recorded.returned.get(call.id)
-        if returned is not None:
-            turn.touched = turn.touched or bool(returned.get("touched"))
-            sandbox.take_to_send(returned)
-            turn.take_claim(returned)
-            turn.asks = questions.asked_in(returned) or turn.asks
-            return resume.said(turn.recorded, call, returned)
-        tool = turn.offer.tools.get(call.name)
-        try:
-            if call.problem:
-                result = ToolResult(agent_texts.refused(call.problem))
-            elif tool is None:
-                result = ToolResult(agent_texts.refused(f"there is no tool called {call.name}"))
-            else:
-                result = await self._run_tool(turn, sandbox, tool, call)
-        except gating.NotApproved as error:
-            turn.found(Problem(Check.STALE, str(error), repaired=False))
-            result = ToolResult(agent_texts.refused(str(error)), {"status": "refused"})
-        except SandboxLost:
-            result = await resume.close_lost(sandbox)
-        except VolumeRefused as error:
-            turn.found(Problem(Check.INCONSISTENT, str(error), repaired=False))
-            result = ToolResult(agent_texts.refused(str(error)), {"status": "refused"})
-        except SandboxError as error:
-            result = ToolResult(agent_texts.refused(str(error)))
-        return await self._record_result(turn, sandbox, call, result)
-
-    async def _run_tool(self, turn: Turn, sandbox: TurnSandbox, tool: Tool, call: ToolCall) -> ToolResult:
-        """Request a tool in the journal and run it; one that was requested before is closed, or proven not begun."""
-        requested = turn.recorded.requested.get(call.id)
-        approved = call.id == gating.call_id(turn.assignments[0].row)
-        if tool.gate is not None and requested is None:
-            gate = await self._once_more(turn, tool.gate) if approved else tool.gate
-            kept_back = await self._keep_back(turn, sandbox, gate, call)
-            if kept_back is not None:
-                return kept_back
-        if tool.needs_sandbox:
-            await self._wake(turn, sandbox)
-        if requested is None:
-            writes = [partial(gating.use, row=turn.assignments[0].row, lease=turn.lease)] if approved else []
-            writes += [partial(own_calls.intend, lease=turn.lease, turn=turn.id, call=call)] if tool.outside else []
-            await self._append(turn, [*sandbox.unsaid_events(), request_of(call, sandbox.id)], writes)
-        elif tool.repetition == "once":
-            asked_as = replace(call, id=str(requested["call"]))
-            closed = await resume.close_uncertain(turn.id, sandbox, tool, asked_as, requested)
-            if closed is not None:
-                return closed
-        if tool.outside:
-            turn.calling.add(call.id)
-        reached(Point.TOOL_REQUESTED)
-        turn.progress.doing(agent_texts.doing(call.name, call.arguments))
-        try:
-            result = await tool.run(sandbox, call.id, call.arguments)
-        finally:
-            turn.progress.doing("")
-        reached(Point.TOOL_RAN)
-        return result
-
-    async def _wake(self, turn: Turn, sandbox: TurnSandbox) -> None:
-        """Before the request: so a request names the sandbox it goes to, and a wake cut off is no uncertainty.
-
-        What the engine said must not have to be asked for again while a sandbox starts; one that is warm answers at
-        once, and both are recorded together.
-        """
-        waking = asyncio.ensure_future(sandbox.wake())
-        try:
-            await asyncio.wait({waking}, timeout=WARM_SECONDS)
-        except asyncio.CancelledError:
-            waking.cancel()
-            raise
-        unsaid = [] if waking.done() else [self._append(turn, [])]
-        for outcome in await asyncio.gather(*unsaid, waking, return_exceptions=True):
-            if isinstance(outcome, BaseException):
-                raise outcome
-
-    async def _once_more(self, turn: Turn, gate: Gate) -> Gate:
-        row = turn.assignments[0].row
-        return gating.once_more(gate, await self.database.read(lambda connection: gating.approved_by(connection, row)))
-
-    async def _keep_back(self, turn: Turn, sandbox: TurnSandbox, gate: Gate, call: ToolCall) -> ToolResult | None:
-        """What is said instead of running a tool that is refused or has to be approved first; None: it may run."""
-        # What the engine said first: asked again, it might say something else under the same call.
-        await self._append(turn, [])
-        verdict = await gate(sandbox, call.arguments)
-        if verdict is None:
-            return None
-        if isinstance(verdict, Refuse):
-            return ToolResult(agent_texts.refused(verdict.reason), {"status": "refused"})
-        made = await self.database.write(lambda connection: gating.request(connection, turn, call, verdict))
-        self.publish(turn.principal, {"bell": "outbox"})
-        if made is None:
-            return ToolResult(agent_texts.refused(texts.TOO_MANY_QUESTIONS), {"status": "refused"})
-        return ToolResult(texts.waits_for_approval(made.code), {"status": "waiting", "approval": made.id.hex})
-
-    async def _record_result(self, turn: Turn, sandbox: TurnSandbox, call: ToolCall, result: ToolResult) -> Said:
-        """Record ``tool.returned`` with the tool's own writes, and take in what arrived meanwhile."""
-        turn.touched = turn.touched or result.touched
-        blob = await self._keep_whole(turn, result)
-        notes = sandbox.unsaid_notes()
-        outside = await sandbox.untold_effects() if result.touched else []
-        told = egress_texts.notes(outside)
-        remark = turn.recorded.remarks.get(call.id)
-        text = "\n\n".join(filter(None, [remark, preview(result.text, blob), texts.woken(notes), told]))
-        body = {
-            "call": call.id, "name": call.name, "text": text, "blob": blob, "touched": result.touched,
-            "live": sandbox.live_id if result.touched else None, **result.data,
-            **({"origin": result.origin} if result.origin else {}),
-        }  # fmt: skip
-        events = [*sandbox.unsaid_events(), Event("tool.returned", body), *(write.event for write in result.writes)]
-        writes = [write.apply for write in result.writes]
-        if outside:
-            writes.append(partial(effects.tell, identifiers=[effect.id for effect in outside]))
-        if call.id in turn.calling or call.id in turn.recorded.uncertain:
-            writes.append(partial(own_calls.settle, turn=turn.id, call=call, result=result))
-        await self._append(turn, events, writes, take=self._steers)
-        reached(Point.TOOL_RECORDED)
-        turn.calling.discard(call.id)
-        sandbox.take_to_send(body)
-        turn.take_claim(body)
-        turn.asks = questions.asked_in(body) or turn.asks
-        return Said("tool", text, call=call.id, name=call.name, data=resume.origin_of(body))
-
-    async def _keep_whole(self, turn: Turn, result: ToolResult) -> str | None:
-        if len(result.output) <= 8192:
-            return None
-        data = result.output.encode("utf-8", "replace")
-        # A runner whose lease has gone leaves nothing behind, not even what no row would name.
-        await self.database.read(partial(principal.check, lease=turn.lease))
-        return await asyncio.to_thread(self.blobs.put, turn.principal, data)
-
-    async def _append(
-        self,
-        turn: Turn,
-        events: list[Event],
-        writes: Sequence[Callable[[Connection], object]] = (),
-        *,
-        take: bool = False,
-        followed: bool = False,
-    ) -> None:
-        given = [*turn.pending, *events]
-        if not given:
-            return
-
-        def transaction(connection: Connection) -> tuple[list[Row], Ending]:
-            journal.append(connection, turn.principal, given, under=turn.lease, turn=turn.id)
-            turn.pay(connection)
-            for write in writes:
-                write(connection)
-            ending = self._ending(connection, turn)
-            if ending or not take:
-                return [], ending
-            return assignments.take_arrivals(connection, turn.lease, turn.assignments[0].row, turn.id), ending
-
-        taken, ending = await self.database.write(transaction, followed=followed)
-        turn.end(ending)
-        turn.pending.clear()
-        turn.unpaid.clear()
-        for assignment in assignments.read(taken, self.read_message):
-            turn.assignments.append(assignment)
-            turn.said.append(said_by(assignment))
-
-    @property
-    def _steers(self) -> bool:
-        return self.arrivals == "steer" and self.engine.takes_messages
-
-    def _ending(self, connection: Connection, turn: Turn) -> Ending:
-        """Whether the turn is to end, and why."""
-        if principal.is_stopped(connection, turn.principal, max(row.seq for row in turn.rows)):
-            return "stop"
-        interrupts = self.arrivals == "interrupt" and inbox.waiting_like(connection, turn.assignments[0].row)
-        return "interrupt" if interrupts else ""
+            await self.recorder.append(turn, [], followed=True)
 
     # stop
 
@@ -511,7 +336,7 @@ class TurnRunner:
         while True:
             await asyncio.sleep(STOP_POLL_SECONDS)
             try:
-                turn.end(await self.database.read(lambda connection: self._ending(connection, turn)))
+                turn.end(await self.database.read(lambda connection: self.recorder.ending(connection, turn)))
                 if turn.stopping.is_set():
                     await sandbox.interrupt()
             except (DatabaseUnavailable, SandboxError) as error:

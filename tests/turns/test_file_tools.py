@@ -128,14 +128,14 @@ async def test_an_edit_that_a_crash_cut_off_is_neither_lost_nor_done_twice(stage
     engine = Scripted(script)
     async with stage.running(engine) as runner:
         turns = runner.turns
-        record = turns._record_result
+        record = turns.caller.record_result
 
         async def crash(turn: Any, sandbox: Any, call: ToolCall, result: Any) -> Any:
             if call.id == "two":
                 raise Crash
             return await record(turn, sandbox, call, result)
 
-        turns._record_result = crash  # type: ignore[method-assign]
+        turns.caller.record_result = crash  # type: ignore[method-assign]
         with contextlib.suppress(Crash):
             await runner.serve(stage.owner)
     await stage.serve(engine)

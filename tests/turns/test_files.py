@@ -90,14 +90,14 @@ async def test_a_crash_neither_loses_a_file_nor_writes_it_twice(stage: Stage, wh
 
     if when == "before":
         async with stage.running(Scripted(crashing)) as runner:
-            append = runner.turns._append
+            append = runner.turns.recorder.append
 
             async def crash(turn: object, events: list[object], *rest: object, **more: object) -> None:
                 if any(getattr(event, "kind", "") == "files.received" for event in events):
                     raise Crash
                 await append(turn, events, *rest, **more)  # type: ignore[arg-type]
 
-            runner.turns._append = crash  # type: ignore[assignment,method-assign]
+            runner.turns.recorder.append = crash  # type: ignore[assignment,method-assign]
             with pytest.raises(Crash):
                 await runner.serve(stage.owner)
     else:
