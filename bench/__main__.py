@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 
-from bench import command, memory, prefix, recall, recovery, reply, resolution, sandbox, snapshot, start, telegram
+from bench import command, disk, memory, prefix, recall, recovery, reply, resolution, sandbox, snapshot, start, telegram
 from bench.table import Row, show
 
 BUDGETS: Mapping[str, Callable[[], list[Row] | Row]] = {
@@ -15,6 +15,7 @@ BUDGETS: Mapping[str, Callable[[], list[Row] | Row]] = {
     "command": command.measure,
     "telegram": telegram.measure,
     "sandbox": sandbox.measure,
+    "disk": disk.measure,
     "snapshot": snapshot.measure,
     "resolution": resolution.measure,
     "recovery": recovery.measure,

@@ -55,7 +55,7 @@ for _ in {1..600}; do set -- /tmp/full-*; [ $# -ge 190 ] && break; sleep 0.05; d
 
 
 @contextlib.asynccontextmanager
-async def managing(folder: Path) -> AsyncIterator[tuple[Manager, UUID]]:
+async def managing(folder: Path, limits: SandboxLimits | None = None) -> AsyncIterator[tuple[Manager, UUID]]:
     """A sandbox manager as a host has one, and somebody to keep sandboxes for."""
     url = f"sqlite:///{folder}/nightporter.db"
     schema.upgrade(url)
@@ -69,7 +69,7 @@ async def managing(folder: Path) -> AsyncIterator[tuple[Manager, UUID]]:
     backend.reap()
     life = Life(folder / "lives", "sandbox-manager", "bench")
     seating = Seating(life.id, database, Volumes(folder / "volumes"), folder / "lives", uids)
-    limits = SandboxLimits(cpus=2.0)
+    limits = limits or SandboxLimits(cpus=2.0)
     files = SeatFiles(DirectoryBlobs(folder / "blobs"))
     manager = Manager(seating, backend, GUEST_FOLDER, limits, 300, lambda _: None, files)
     keeping = asyncio.create_task(manager.keep())

@@ -18,8 +18,6 @@ from tests.turns.stage import Stage
 MB = 1 << 20
 LIMIT_MB = 48
 FILES = 1500
-A_SECONDS_WORTH = 1200
-"""MB that this machine may write before it is noticed; the point is that it ends."""
 
 
 @pytest.fixture
@@ -74,13 +72,31 @@ async def settled(stage: Stage) -> int:
     return now
 
 
+# Each would go on for seconds, and none of them writes so much in one that a machine under load runs full.
 FLOODS = {
-    "many files": "for i in $(seq 1000); do head -c 4M /dev/zero > f$i; done",
-    "allocated": "for i in $(seq 200); do fallocate -l 20M a$i || head -c 20M /dev/zero >a$i; sleep .05; done; sleep 9",
-    "in a closed folder": "mkdir c; for i in $(seq 500); do chmod 700 c; head -c 8M /dev/zero > c/f$i; chmod 0 c; done",
+    "many files": "for i in $(seq 1400); do head -c 1M /dev/zero > f$i; done; touch finished",
+    "allocated": "for i in $(seq 1400); do fallocate -l 2M a$i || head -c 2M /dev/zero > a$i; done; touch finished",
+    "in a closed folder": "mkdir c; for i in $(seq 1400); do chmod 700 c; head -c 1M /dev/zero > c/f$i; chmod 0 c; done"
+    "; touch finished",
     "deleted but open": "for i in $(seq 100); do exec {fd}>gone; rm gone; head -c 8M /dev/zero >&$fd; done; sleep 30",
-    "in the background": "(setsid sh -c 'for i in $(seq 1000); do head -c 4M /dev/zero > b$i; done' &); sleep 30",
+    "in the background": "(setsid sh -c 'for i in $(seq 1400); do head -c 1M /dev/zero > b$i; done; touch finished' &);"
+    " sleep 30",
 }
+
+
+def seconds_beyond_the_limit(stage: Stage) -> float:
+    """From the write that went beyond it to the last one, by what the files themselves say."""
+    workspace = stage.folder / "volumes" / str(stage.owner) / "live/workspace"
+    written = sorted(
+        (path.stat().st_mtime, path.stat().st_blocks * 512) for path in workspace.rglob("*") if path.is_file()
+    )
+    total, crossed = 0, written[-1][0]
+    for at, size in written:
+        total += size
+        if total > LIMIT_MB * MB:
+            crossed = at
+            break
+    return written[-1][0] - crossed
 
 
 @pytest.mark.parametrize("flood", FLOODS)
@@ -91,10 +107,12 @@ async def test_what_writes_beyond_the_limit_is_paused_and_told(stage: Stage, run
     assert re.search(rf"Your files take [\d,]+ MB of {LIMIT_MB * MB // 1_000_000} MB", notes)
     assert "stop N" in notes
     at_rest = await settled(stage)
-    assert at_rest < LIMIT_MB + A_SECONDS_WORTH
-    await asyncio.sleep(0.5)
+    await asyncio.sleep(1.5)
     if flood != "deleted but open":
         assert taken(stage) == at_rest
+        assert not (stage.folder / "volumes" / str(stage.owner) / "live/workspace/finished").exists()
+        # Within one, says bench/disk.py; this machine has others to serve.
+        assert seconds_beyond_the_limit(stage) < 5
     assert (await run("echo usable")).output.strip() == "usable"
 
 
