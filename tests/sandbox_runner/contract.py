@@ -18,7 +18,7 @@ from sandbox_runner.backend import Backend
 from sandbox_runner.disk_usage import descendants
 from sandbox_runner.testing import LIMITS, own_uid, shell
 from tests.sandbox_runner.egress.inside import inside
-from tests.sandbox_runner.egress.servers import plain, server
+from tests.sandbox_runner.egress.servers import Certificates, plain, server
 from tests.sandbox_runner.egress.yard import yard
 
 SECRET = "a-secret-of-the-host"
@@ -158,3 +158,39 @@ class SandboxContract:
             assert {(effect.host, effect.status) for effect in await made.effects()} == {
                 ("go.example", "settled"), ("other.example", "refused"),
             }  # fmt: skip
+
+    async def test_a_credential_is_added_outside_and_programs_trust_what_ends_their_tls(
+        self, backend: Backend, tmp_path: Path, sqlite_url: str
+    ) -> None:
+        """For the hosts it is for; to another host's TLS nothing is done, and its certificate is its own."""
+        (tmp_path / "elsewhere").mkdir()
+        certificates, others = Certificates(tmp_path), Certificates(tmp_path / "elsewhere")
+        secret = "Bearer never-inside-4711"
+        (tmp_path / "yard").mkdir()
+        async with (
+            server(plain(b"from the api"), tls=certificates.context("api.example")) as api,
+            server(plain(b"from elsewhere"), tls=others.context("else.example")) as other,
+            yard(
+                tmp_path / "yard", sqlite_url, allow=[f"else.example:{other.port}"],
+                allow_private=["api.example", "else.example"], ca_file=str(certificates.path),
+                credentials=[{"host": f"api.example:{api.port}", "value": secret, "env": "API_TOKEN"}],
+            ) as made,
+            inside(made, backend, tmp_path / "volume") as its,
+        ):  # fmt: skip
+            made.names.update({"api.example": [["127.0.0.1"]], "else.example": [["127.0.0.1"]]})
+            url, elsewhere = f"https://api.example:{api.port}/x", f"https://else.example:{other.port}/x"
+            (its.workspace / "other.pem").write_bytes(others.path.read_bytes())
+            python = f"python3 -c 'import urllib.request as u; print(u.urlopen(\"{url}\", timeout=20).read().decode())'"
+            asked = [f'curl -sS -m 20 -H "Authorization: Bearer $API_TOKEN" {url}', python]
+            if await its.output("command -v node"):
+                asked.append(f"node -e 'fetch(\"{url}\").then(r => r.text()).then(console.log)'")
+            for command in asked:
+                assert await its.output(command) == "from the api", command
+            assert [seen.headers.get("authorization") for seen in api.seen] == [secret] * len(asked)
+            said = await its.output(f"curl -sS -m 20 {elsewhere}")
+            assert said.startswith("curl: ("), "its own, which nobody here knows"
+            assert await its.output(f"curl -sS -m 20 --cacert other.pem {elsewhere}") == "from elsewhere"
+            assert [seen.headers.get("authorization") for seen in other.seen] == [None]
+            assert "never-inside" not in await its.output(
+                "env; cat /proc/*/environ $SSL_CERT_FILE 2>/dev/null | tr '\\0' '\\n'"
+            )
