@@ -38,6 +38,8 @@ class Service:
     sockets: tuple[str, ...] = ()
     stop_stage: int = 0
     """Services of a lower stage are stopped before those of a higher one."""
+    drains: bool = False
+    """Whether SIGUSR1 lets it end what it has in hand and take nothing new."""
 
     def load(self) -> Entry:
         """Import the entry."""

@@ -46,9 +46,9 @@ from workspace_store import schema
 from workspace_store.blobs import DirectoryBlobs
 
 EGRESS = Service("egress", "nightporter.services:egress", stop_stage=2)
-SANDBOX_MANAGER = Service("sandbox-manager", "nightporter.services:sandbox_manager", stop_stage=1)
+SANDBOX_MANAGER = Service("sandbox-manager", "nightporter.services:sandbox_manager", stop_stage=1, drains=True)
 GATEWAY = Service("gateway", "nightporter.services:gateway", sockets=("http", "smtp"))
-RUNNER = Service("runner", "nightporter.services:runner")
+RUNNER = Service("runner", "nightporter.services:runner", drains=True)
 
 ALL = (EGRESS, SANDBOX_MANAGER, GATEWAY, RUNNER)
 RUNNER_AND_SANDBOXES = (EGRESS, SANDBOX_MANAGER, RUNNER)

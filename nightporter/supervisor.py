@@ -42,6 +42,8 @@ class Program:
     """Programs of stage 0 are told to stop first, those of the last stage when all others are gone."""
     probe: Callable[[], bool] | None = None
     """For a program that cannot call ``ready``: asked until it is true."""
+    drains: bool = False
+    """SIGUSR1 lets it end what it has in hand, however long that takes, and take nothing new."""
 
 
 @dataclass
@@ -69,18 +71,23 @@ class Supervisor:
     """Told once, after ``LATE_SECONDS``, who is not ready."""
     children: list[Child] = field(default_factory=list)
     _stop_asked: int = 0
+    _drain_asked: bool = False
     _wakeup: tuple[int, int] | None = None
     _told_ready: bool = False
     _late_at: float | None = None
 
     def watch_signals(self) -> None:
-        """Take SIGTERM, SIGINT and SIGHUP as the wish to stop, and SIGCHLD as news."""
+        """Take SIGTERM, SIGINT and SIGHUP as the wish to stop, SIGUSR1 as that to drain, and SIGCHLD as news."""
         reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._wakeup = (reading, writing)
         signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
         for wish in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(wish, self._ask_to_stop)
+        signal.signal(signal.SIGUSR1, self._ask_to_drain)
         signal.signal(signal.SIGCHLD, lambda *_: None)
+
+    def _ask_to_drain(self, _signal: int, _frame: FrameType | None) -> None:
+        self._drain_asked = True
 
     def _ask_to_stop(self, _signal: int, _frame: FrameType | None) -> None:
         self._stop_asked += 1
@@ -95,7 +102,7 @@ class Supervisor:
         """Watch until told to stop, stop everything, and return the exit code."""
         code: int | None = None
         self._late_at = time.monotonic() + LATE_SECONDS
-        while not self._stop_asked:
+        while not self._stop_asked and not self._drain_asked:
             self._wait(self._next_due())
             code = self._reap()
             if code is not None:
@@ -103,8 +110,23 @@ class Supervisor:
             self._read_notes()
             self._restart_due()
             self._tell_ready()
+        if not self._stop_asked and code is None:
+            self.drain()
         self.stop()
         return code or 0
+
+    def drain(self) -> None:
+        """Let everything end by itself that can, stage by stage; told to stop meanwhile, it is cut short."""
+        drained = [child for child in self.children if child.program.drains]
+        self._signal(drained, signal.SIGUSR1)
+        for stage in range(len(STAGE_SECONDS)):
+            members = [child for child in drained if child.program.stop_stage == stage]
+            if stage:
+                # It sleeps what nobody uses any more, and ends when it has.
+                self._signal(members, signal.SIGTERM)
+            while any(child.pid for child in members) and not self._stop_asked:
+                self._wait(None)
+                self._reap(restart=False)
 
     def stop(self) -> None:
         """End all children, stage by stage, within the sum of ``STAGE_SECONDS``; asked twice, at once."""

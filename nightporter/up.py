@@ -27,8 +27,10 @@ from nightporter.services import ALL, GATEWAY, PRELOAD, RUNNER, RUNNER_AND_SANDB
 from nightporter.settings import Settings
 from nightporter.supervisor import Program, Supervisor
 from nightporter.token import ensure_token, token_path
+from workspace_store.liveness import Life
 
 VALKEY_STAGE = 2
+LEAVER = "runner-house"
 
 
 @dataclass(frozen=True)
@@ -41,18 +43,23 @@ class House:
     prepare: Callable[[Settings], None] | None = prepare
     whole: bool = False
     """Everything of this home: alone in it, with the embedded Valkey."""
+    leaves: bool = False
+    """It may leave while others go on: `runner drain` finds it by its lock."""
 
 
 WHOLE_HOUSE = House("up", ALL, whole=True)
 GATEWAY_HOUSE = House("gateway-supervisor", (GATEWAY,))
-RUNNER_HOUSE = House("runner-supervisor", RUNNER_AND_SANDBOXES)
+RUNNER_HOUSE = House("runner-supervisor", RUNNER_AND_SANDBOXES, leaves=True)
 
 
 def run(settings: Settings, house: House = WHOLE_HOUSE, command: str = "nightporter") -> int:
     """Run a house until it is told to stop; returns the exit code."""
     setproctitle(f"nightporter: {house.title}")
     home.make_home(settings.home)
-    private = (home.lock_home(settings.home),) if house.whole else ()
+    private: tuple[int, ...] = (home.lock_home(settings.home),) if house.whole else ()
+    if house.leaves:
+        # Its children must not keep it: a free lock says that all of it has ended.
+        private += (Life(settings.home / "run" / "lives", LEAVER, settings.runner.host).descriptor,)
     ensure_token(settings)
     with_valkey = house.whole and not settings.redis_url
     binary = valkey.server_binary() if with_valkey else None
@@ -122,7 +129,7 @@ def _program(service: Service, entry: Entry, settings: Settings, sockets: dict[s
                 bound.close()
         entry(ServiceContext(settings, ready, mine))
 
-    return Program(service.name, run_service, service.stop_stage)
+    return Program(service.name, run_service, service.stop_stage, drains=service.drains)
 
 
 def _prepare(settings: Settings, preparing: Callable[[Settings], None], private: Sequence[int]) -> None:

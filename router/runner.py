@@ -122,6 +122,10 @@ class Runner:
     publish: Callable[[UUID, dict[str, str]], None]
     again: Callable[[UUID], bool] = lambda _: False
     """Serve a principal in this process once more, if there is room; otherwise a sweeper finds it."""
+    hand_over: Callable[[UUID], None] = lambda _: None
+    """Ring for whom another runner is to serve."""
+    leaving: bool = False
+    """Turns that have begun are ended; what comes after them is another runner's."""
     gate: AloneGate = field(default_factory=AloneGate)
     held: set[UUID] = field(default_factory=set)
     """Principals whose lease is in hand."""
@@ -145,7 +149,7 @@ class Runner:
         self.held.add(owner)
         try:
             await self._serve(owner)
-            while owner in self.rung_again:
+            while owner in self.rung_again and not self.leaving:
                 self.rung_again.discard(owner)
                 await self._serve(owner)
         except StaleLease as error:
@@ -218,6 +222,10 @@ class Runner:
     async def _drain(self, lease: Lease, upcoming: Next) -> None:
         try:
             while not await self._serve_next(lease, upcoming):
+                if self.leaving:
+                    await self.database.write(lambda connection: principal.abandon(connection, lease))
+                    self.hand_over(lease.principal)
+                    return
                 upcoming = await self.database.write(partial(self._next, lease=lease))
         except asyncio.CancelledError:
             with contextlib.suppress(DatabaseUnavailable):

@@ -90,7 +90,10 @@ async def serve(
     role: str,
     ready: Callable[[], None],
 ) -> None:
-    """Serve until SIGTERM: then take no more, let turns finish for a moment, cut off the rest."""
+    """Serve until SIGTERM: then take no more, let turns finish for a moment, cut off the rest.
+
+    SIGUSR1: take no more, and end when the turns have.
+    """
     loop = asyncio.get_running_loop()
     lives = home / "run" / "lives"
     life = Life(lives, ROLE, host)
@@ -129,8 +132,20 @@ async def serve(
 
         chores += (Heartbeat(heartbeat, schedules.zone, volumes).chore,)
     sweeper = Sweeper(life.id, database, lives, worker.serve_here, runner.held, chores=chores)
+    cut = asyncio.Event()
+    runner.hand_over = ringer.ring
+
+    def leave() -> None:
+        runner.leaving = sweeper.leaving = True
+        worker.close()
+
+    def end() -> None:
+        cut.set()
+        worker.close()
+
+    loop.add_signal_handler(signal.SIGUSR1, leave)
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, worker.close)
+        loop.add_signal_handler(number, end)
     sweeping = asyncio.create_task(sweeper.run())
     ready()
     preparing = asyncio.create_task(engine.prepare())
@@ -138,12 +153,13 @@ async def serve(
     looking_back = asyncio.create_task(back.run())
     cataloguing = asyncio.create_task(Librarian(database, embedder).run()) if embedder is not None else None
     await liveness.until(worker.closed, [asyncio.create_task(worker.run()), sweeping])
-    sweeping.cancel()
     preparing.cancel()
     looking_back.cancel()
     if embedder is not None and cataloguing is not None:
         cataloguing.cancel()
         await embedder.close()
+    await worker.finish(cut)
+    sweeping.cancel()
     await worker.drain(DRAIN_SECONDS)
     sandboxes.close()
     life.end()

@@ -48,6 +48,8 @@ class Sweeper:
     serve: Callable[[UUID], bool]
     held: Set[UUID]
     chores: tuple[Chore, ...] = ()
+    leaving: bool = False
+    """Leases in hand are renewed; all else is for other runners to find."""
 
     async def run(self) -> None:
         """Sweep until cancelled: everything pending at once, then each second."""
@@ -58,10 +60,8 @@ class Sweeper:
                 if asyncio.get_running_loop().time() - renewed > RENEW_SECONDS:
                     await self.database.write(lambda connection: principal.renew_leases(connection, self.owner))
                     renewed = asyncio.get_running_loop().time()
-                for chore in (EXPIRY, *self.chores):
-                    await self._do(chore)
-                for found in await self.database.write(partial(self._find, again_after=again_after)):
-                    self.serve(found)
+                if not self.leaving:
+                    await self._sweep(again_after)
             except DatabaseUnavailable as error:
                 log.warning("could not sweep", reason=str(error))
             except Exception:
@@ -69,6 +69,12 @@ class Sweeper:
                 log.exception("could not sweep")
             await asyncio.sleep(SWEEP_SECONDS)
             again_after = RING_AGAIN_US
+
+    async def _sweep(self, again_after: int) -> None:
+        for chore in (EXPIRY, *self.chores):
+            await self._do(chore)
+        for found in await self.database.write(partial(self._find, again_after=again_after)):
+            self.serve(found)
 
     async def _do(self, chore: Chore) -> None:
         """One that fails holds up no other. Raises DatabaseUnavailable."""

@@ -128,6 +128,13 @@ class TurnWorker(BaseWorker):
         self._spawn(self._serve_principal(principal), slot=slot)
         return True
 
+    async def finish(self, cut: asyncio.Event) -> None:
+        """Wait for running turns as long as they take, or until ``cut``."""
+        told = asyncio.create_task(cut.wait())
+        while self._running and not cut.is_set():
+            await asyncio.wait({told, *self._running}, return_when=asyncio.FIRST_COMPLETED)
+        told.cancel()
+
     async def drain(self, seconds: float) -> None:
         """Wait for running turns; those that take longer are cut off here and go on from their journal elsewhere."""
         if self._running:

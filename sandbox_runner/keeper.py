@@ -27,7 +27,7 @@ from workspace_store.database import DatabaseUnavailable
 from workspace_store.journal import Event
 from workspace_store.packs import VolumeError
 from workspace_store.principal import LEASE_SECONDS, Lease, StaleLease
-from workspace_store.tenancy import StaleTenancy
+from workspace_store.tenancy import StaleTenancy, Tenancy
 
 log = structlog.get_logger()
 
@@ -48,6 +48,13 @@ class Keeper(Waker):
     """A waker that lets its sandboxes sleep. ``closing``: because the house does, which ends nobody's session."""
 
     closing: bool = False
+
+    leaving: bool = False
+
+    def leave(self) -> None:
+        """This host is to be left: what no turn uses sleeps at once, whatever it asked for."""
+        self.leaving = True
+        self.idle_seconds = self.max_awake_seconds = 0
 
     async def keep(self) -> None:
         """Put idle sandboxes to sleep and keep tenancies, until cancelled."""
@@ -103,7 +110,9 @@ class Keeper(Waker):
             found += [owner for owner, seat in list(self._seats.items()) if await self.annexes.stale(seat)]
         except DatabaseUnavailable:
             return []
-        return [owner for owner in found if owner in self._seats and not self._seats[owner].holders]
+        # One that is seen in another's sandbox sleeps with that.
+        seen = dict.fromkeys(self.annexes.held.get(owner, owner) for owner in found)
+        return [owner for owner in seen if owner in self._seats and not self._seats[owner].holders]
 
     async def _keep_tenancies(self) -> None:
         """Renew in one statement; with SQLite the manager's lock alone counts, and there is nothing to renew."""
@@ -151,20 +160,27 @@ class Keeper(Waker):
             seat = self._seats.get(owner)
             if seat is None or seat.holders:
                 return False
-            lease = await self._lease(owner)
-            if lease is None:
+            right: Lease | Tenancy | None = await self._lease(owner)
+            if right is None and (self.leaving or await self._is_wanted(owner)):
+                # Whoever has the lease waits for just this, or will.
+                right = seat.tenancy
+            if right is None:
                 return False
             try:
-                await self._sleep(seat, lease)
+                await self._sleep(seat, right)
             finally:
                 try:
-                    await self._release(lease)
+                    if isinstance(right, Lease):
+                        await self._release(right)
                 finally:
                     if seat.awake is None:
                         await self._leave(seat)
         if await self.database.read(partial(principal.waiting, identifier=owner)):
             self.ring(owner)
         return True
+
+    async def _is_wanted(self, owner: UUID) -> bool:
+        return await self.database.read(partial(principal.is_to_rest, identifier=owner))
 
     async def _lease(self, owner: UUID) -> Lease | None:
         host = self.seating.host
@@ -195,7 +211,7 @@ class Keeper(Waker):
     async def _release(self, lease: Lease) -> None:
         await self.database.write(partial(principal.abandon, lease=lease))
 
-    async def _sleep(self, seat: Seat, lease: Lease) -> None:
+    async def _sleep(self, seat: Seat, right: Lease | Tenancy) -> None:
         notes = await self._shut(seat)
         held = await self._held(seat)
         published = await self._publish(seat, held.generation, None, texts.SLEEP_NOTE)
@@ -205,14 +221,15 @@ class Keeper(Waker):
 
         def transaction(connection: Connection) -> None:
             body = {"state_digest": seen.digest, "files_changed": snapshot.changed, "notes": list(notes)}
-            seq = journal.append(connection, seat.principal, [Event("sandbox.slept", body)], under=lease)
+            seq = journal.append(connection, seat.principal, [Event("sandbox.slept", body)], under=right)
             write_checkpoint(connection, seat.principal, seq, None, snapshot)
             write_annexes(connection, snapshot)
             if not self.closing:
                 memory_sessions.ended(connection, seat.principal, REST_SECONDS)
 
         await self.database.write(transaction)
-        await self._prune(seat, lease)
+        if isinstance(right, Lease):
+            await self._prune(seat, right)
 
     async def _prune(self, seat: Seat, lease: Lease) -> None:
         """Drop old generations, unless somebody waits; what cannot be dropped now can be later."""

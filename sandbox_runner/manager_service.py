@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID
@@ -33,6 +34,7 @@ log = structlog.get_logger()
 
 ROLE = "sandbox-manager"
 SLEEP_SECONDS = 3.5
+LEAVE_SECONDS = 60.0
 
 
 def limits(settings: SandboxSettings, environment: dict[str, str]) -> SandboxLimits:
@@ -59,7 +61,10 @@ async def serve(
     ring: Callable[[UUID], None],
     ready: Callable[[], None],
 ) -> None:
-    """Serve until SIGTERM: then put every sandbox to sleep and end. ``environment``: variables set in sandboxes."""
+    """Serve until SIGTERM: then put every sandbox to sleep and end. ``environment``: variables set in sandboxes.
+
+    SIGUSR1: from now on they sleep as soon as no turn is in them, and at the end each is waited for.
+    """
     stopping = liveness.stopping_on_signals()
     post = Post(home / "run" / "lives", f"{ROLE}-{host}")
 
@@ -82,6 +87,7 @@ async def serve(
     )  # fmt: skip
     # So that no wake has to wait for it.
     describing = asyncio.create_task(asyncio.to_thread(manager.base.describe))
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, manager.leave)
     server = await listen(manager, socket_path(home, host))
     keeping = [asyncio.create_task(manager.keep()), asyncio.create_task(egress.keep())]
     ready()
@@ -89,7 +95,7 @@ async def serve(
     await describing
     server.close()
     keeping[0].cancel()
-    await manager.close(SLEEP_SECONDS)
+    await manager.close(LEAVE_SECONDS if manager.leaving else SLEEP_SECONDS)
     keeping[1].cancel()
     egress.shut()
     life.end()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
@@ -22,7 +23,7 @@ from sandbox_runner.disk_watch import Watched
 from sandbox_runner.guest_connection import GuestConnection
 from sandbox_runner.sandboxes import VolumeRefused
 from sandbox_runner.uids import HostUids, take_ownership
-from workspace_store import liveness
+from workspace_store import liveness, principal
 from workspace_store import tenancy as tenancies
 from workspace_store.database import Database, DatabaseUnavailable
 from workspace_store.markers import VolumeDamaged
@@ -31,6 +32,11 @@ from workspace_store.tenancy import StaleTenancy, Tenancy, Tenant
 from workspace_store.volumes import Volume, Volumes
 
 log = structlog.get_logger()
+
+HAND_OVER_SECONDS = 15.0
+"""As long as another host may take to put it to sleep, or to be seen to be gone."""
+ASK_SECONDS = 5.0
+LOOK_SECONDS = 0.1
 
 
 @dataclass
@@ -78,6 +84,10 @@ class Seat:
         return kept_state.digest(self.volume)
 
 
+class AwakeElsewhere(SandboxUnavailable):
+    """Another host has it awake."""
+
+
 @dataclass
 class Seating:
     """Takes and gives back seats for one manager. ``host``: the manager's id, alive by its lock."""
@@ -90,9 +100,12 @@ class Seating:
     _owed: list[Tenancy] = field(default_factory=list)
 
     async def take(self, identifier: UUID) -> Seat:
-        """Take the tenancy, mount and verify the volume. Raises SandboxUnavailable with what a person can do."""
+        """Take the tenancy, mount and verify the volume. Raises SandboxUnavailable with what a person can do.
+
+        What another host has awake is asked for there, and waited for a while.
+        """
         try:
-            held, tenancy, uid = await self.database.write(lambda connection: self._take(connection, identifier))
+            held, tenancy, uid = await self._asked_for(identifier)
         except tenancies.SandboxUidsExhausted as error:
             raise SandboxUnavailable(texts.volume_refused(str(error))) from error
         try:
@@ -109,15 +122,30 @@ class Seating:
             raise
         return Seat(tenancy, volume, uid)
 
+    async def _asked_for(self, identifier: UUID) -> tuple[Tenant, Tenancy, int | None]:
+        clock = asyncio.get_running_loop().time
+        until, asked = clock() + HAND_OVER_SECONDS, 0.0
+        while True:
+            try:
+                return await self.database.write(lambda connection: self._take(connection, identifier))
+            except AwakeElsewhere:
+                if clock() >= until:
+                    raise
+            if clock() - asked > ASK_SECONDS / 2:
+                asked = clock()
+                rest = partial(principal.rest, identifiers=[identifier], seconds=ASK_SECONDS)
+                await self.database.write(rest)
+            await asyncio.sleep(LOOK_SECONDS)
+
     def _take(self, connection: Connection, identifier: UUID) -> tuple[Tenant, Tenancy, int | None]:
         held = tenancies.look(connection, identifier)
         if held.closed:
             raise SandboxUnavailable(texts.closed())
         if held.host not in (None, self.host) and not self._has_ended(held):
-            raise SandboxUnavailable(texts.awake_elsewhere())
+            raise AwakeElsewhere(texts.awake_elsewhere())
         tenancy = tenancies.take(connection, identifier, self.host, held)
         if tenancy is None:
-            raise SandboxUnavailable(texts.awake_elsewhere())
+            raise AwakeElsewhere(texts.awake_elsewhere())
         return held, tenancy, self._uid(connection, identifier)
 
     def may_take(self, held: Tenant) -> bool:

@@ -37,6 +37,11 @@ class Life:
         os.write(self._descriptor, f"{os.getpid()}\n".encode())
         os.rename(hidden, self._path)
 
+    @property
+    def descriptor(self) -> int:
+        """Whoever has it open holds the lock."""
+        return self._descriptor
+
     def end(self) -> None:
         """Give the lock back (a clean stop)."""
         self._path.unlink(missing_ok=True)
@@ -119,6 +124,14 @@ def is_dead(directory: Path, identifier: str, *, expired: bool = False) -> bool:
     finally:
         os.close(descriptor)
     return True
+
+
+def process_of(directory: Path, identifier: str) -> int | None:
+    """The process id that a life gave, in its own namespace; None: it has ended."""
+    try:
+        return int((directory / f"{identifier}.lock").read_text())
+    except (FileNotFoundError, ValueError):
+        return None
 
 
 def alive(directory: Path, role: str) -> list[str]:

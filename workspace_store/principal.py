@@ -89,7 +89,7 @@ class Principal(SQLModel, table=True):
     closed: bool = False
     # Moved to another installation: no lease, tenancy, message or event is given for it here any more.
     away: bool = Field(default=False, sa_column_kwargs={"server_default": text("false")})
-    # Until when its sandbox is to sleep as soon as no turn is in it: somebody packs its things.
+    # Until when its sandbox is to sleep as soon as no turn is in it: another host wants it, or somebody packs it.
     rest_until: int = Field(default=0, sa_column=Column(BigInteger, nullable=False, server_default="0"))
 
 
@@ -386,6 +386,12 @@ def rest(connection: Connection, identifiers: Sequence[UUID], seconds: float) ->
     """Let their sandboxes sleep as soon as no turn is in them, for so long from now (0: no longer)."""
     until = database_now_us(connection) + int(seconds * 1e6) if seconds else 0
     connection.execute(update(principal).where(principal.c.id.in_(identifiers)).values(rest_until=until))
+
+
+def is_to_rest(connection: Connection, identifier: UUID) -> bool:
+    """Whether somebody waits for its sandbox to sleep."""
+    until = connection.execute(select(principal.c.rest_until).where(principal.c.id == identifier)).scalar()
+    return int(until or 0) > database_now_us(connection)
 
 
 def is_away(connection: Connection, identifier: UUID) -> bool:

@@ -116,6 +116,7 @@ def take(connection: Connection, identifier: UUID, host: str, seen: Tenant) -> T
             sandbox_epoch=seen.epoch + 1,
             sandbox_until=database_now_us(connection) + LEASE_SECONDS * 1_000_000,
             state_key=seen.state_key or secrets.token_hex(32),
+            rest_until=0,
         )
     )
     return Tenancy(identifier, host, seen.epoch + 1) if changed.rowcount == 1 else None

@@ -88,10 +88,29 @@ def gateway() -> int:
     return int(_serving().gateway())
 
 
-@app.command()
-def runner(agent: AgentFile = None) -> int:
+runner_app = typer.Typer(help="Start a runner alone: turns, and the sandboxes of this host; or let it leave.")
+app.add_typer(runner_app, name="runner")
+
+
+@runner_app.callback(invoke_without_command=True)
+def runner(context: typer.Context, agent: AgentFile = None) -> int:
     """Start a runner alone: turns, and the sandboxes of this host."""
-    return int(_serving().runner(agent))
+    return int(_serving().runner(agent)) if context.invoked_subcommand is None else 0
+
+
+@runner_app.command("drain")
+def runner_drain(
+    seconds: Annotated[
+        float, typer.Option(min=1, help="How long turns may take to end before they are cut off.")
+    ] = 600.0,
+) -> int:
+    """Let the runners of this host leave: they end their turns, put their sandboxes to sleep, and exit; others go on.
+
+    Exit code 1: a turn was cut off after `--seconds`; another runner goes on with it. 3: no runner runs here.
+    """
+    from nightporter.cli import leaving
+
+    return leaving.drain(seconds)
 
 
 @app.command()

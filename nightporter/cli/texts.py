@@ -205,6 +205,22 @@ def export_failed(file: Path, why: str) -> str:
     return f"{file} cannot be written ({why})."
 
 
+def no_runner_here(host: str) -> str:
+    return f"No `nightporter runner` runs on this host ({host}); one that `nightporter up` started stops with it."
+
+
+def draining(runners: int) -> str:
+    return "1 runner ends its turns and leaves." if runners == 1 else f"{runners} runners end their turns and leave."
+
+
+def drained() -> str:
+    return "All turns have ended, all sandboxes sleep, and the runner is gone."
+
+
+def cut_off(seconds: float) -> str:
+    return f"A turn had not ended after {seconds:g} s and was cut off; another runner goes on with it from its journal."
+
+
 def installation(key: str) -> str:
     return f"lives in the installation whose key is {key}"
 
