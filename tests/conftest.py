@@ -11,6 +11,7 @@ import pytest
 import structlog
 
 from tests.servers import NotHere, PostgreSQL, Valkey
+from tests.tallies import pytest_sessionfinish, pytest_terminal_summary, pytest_testnodedown  # noqa: F401 - hooks
 from workspace_store import schema
 from workspace_store.database import Database
 

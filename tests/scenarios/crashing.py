@@ -107,7 +107,7 @@ class Theatre:
         self.given = settings
         self.outside = Outside()
         self.loop = asyncio.new_event_loop()
-        self.played = 0
+        self.played = self.passed = 0
 
     @contextlib.contextmanager
     def open(self) -> Iterator[Theatre]:
@@ -125,6 +125,10 @@ class Theatre:
         finally:
             self.loop.call_soon_threadsafe(self.loop.stop)
             thread.join()
+            left = asyncio.all_tasks(self.loop)
+            for task in left:
+                task.cancel()
+            self.loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
             self.loop.close()
 
     @contextlib.contextmanager
@@ -216,6 +220,12 @@ class Theatre:
         """Faults in any journal."""
         return self.read(transfer.broken_journals)[1]
 
+    def count(self, tally: Counter[str], what: str) -> None:
+        """Add what was played here to a tally; turns that lost or doubled anything are those that failed."""
+        tally[f"{what}, turns in which a process was killed"] += self.played
+        tally[f"{what}, of these with nothing lost and nothing doubled"] += self.passed
+        tally[f"{what}, replies said to be possibly repeated"] += self.repeated()
+
     def repeated(self) -> int:
         """How many replies are said to have possibly gone out twice."""
         return self.read(outbox.counts)["possibly_repeated"]
@@ -289,6 +299,7 @@ class Act:
         assert len(self.chunks) == CHUNKS + more, [chunk[:20] for chunk in self.chunks]
         assert len(again) <= 1
         assert self.theatre.verified() == []
+        self.theatre.passed += 1
 
 
 def _state(pid: int) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.scenarios.crashing import EVERYTHING, ROLES, STOPS, Stop, Theatre
+from tests.tallies import tally
 from workspace_store.crash_points import Point
 
 QUICK = {
@@ -32,11 +33,11 @@ def _cases() -> list[object]:
 
 
 @pytest.fixture(scope="module")
-def theatre(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theatre]:
+def theatre(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Theatre]:
     found = Theatre(tmp_path_factory.mktemp("theatre"))
     with found.open():
         yield found
-    print(f"\ncrash matrix: {found.played} turns, none lost, none doubled, {found.repeated()} said to be repeated")
+        found.count(tally(pytestconfig), "crash matrix")
 
 
 @pytest.mark.parametrize(("stop", "victim"), _cases())

@@ -8,19 +8,22 @@ import pytest
 
 from tests.scenarios.crashing import EVERYTHING, STOPS, Stop, Theatre
 from tests.servers import PostgreSQL, Valkey
+from tests.tallies import tally
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def theatre(tmp_path_factory: pytest.TempPathFactory, postgresql: PostgreSQL) -> Iterator[Theatre]:
+def theatre(
+    tmp_path_factory: pytest.TempPathFactory, postgresql: PostgreSQL, pytestconfig: pytest.Config
+) -> Iterator[Theatre]:
     valkey = Valkey(tmp_path_factory.mktemp("valkey"))
     try:
         with Theatre(
             tmp_path_factory.mktemp("theatre"), database_url=postgresql.create(), redis_url=f"unix://{valkey.socket}"
         ).open() as found:
             yield found
-            print(f"\ncrash matrix on servers: {found.played} turns, none lost, none doubled")
+            found.count(tally(pytestconfig), "crash matrix on servers")
     finally:
         valkey.stop()
 
