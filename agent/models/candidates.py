@@ -3,32 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
-import anthropic
-import openai
 from pydantic_ai.models import Model
-from pydantic_ai.models.anthropic import AnthropicModel, AnthropicModelSettings
-from pydantic_ai.providers.anthropic import AnthropicProvider
-from pydantic_ai.providers.openai import OpenAIProvider
 
 from agent.models.breaker import Breaker
-from agent.models.lenient import LenientChatModel
 from agent.models.names import ModelName
 
-NO_KEY = "none"
-"""Sent where no key is set: servers of one's own often want none, and the libraries refuse to start without any."""
-
-
-# Breakpoints of Anthropic's cache: after the tools, the role and the last message; the head has one of its own. Each
-# request is the beginning of the next, so that the last one's end is found again. Other providers need no telling.
-# https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching
-CACHED = AnthropicModelSettings(
-    anthropic_cache_tool_definitions=True, anthropic_cache_instructions=True, anthropic_cache_messages=True
-)
-
-CONNECT_SECONDS = 5.0
-"""A server that does not even take the connection is away: the person is told so soon."""
+if TYPE_CHECKING:
+    import anthropic
+    import openai
 
 
 @dataclass
@@ -54,13 +38,13 @@ class Candidate:
 
 def make(name: ModelName, timeout_seconds: float, breaker: Breaker) -> Candidate:
     """The client of a model. One try a request: which error deserves another, and where, is decided by the engine."""
-    key, base_url = name.api_key or NO_KEY, name.base_url or None
+    # A provider's library takes a second to import, and whoever asks one provider needs no other's.
     if name.provider == "anthropic":
-        patience: Any = anthropic.Timeout(timeout_seconds, connect=CONNECT_SECONDS)
-        claude = anthropic.AsyncAnthropic(api_key=key, base_url=base_url, max_retries=0, timeout=patience)
-        provider = AnthropicProvider(anthropic_client=claude)
-        return Candidate(name.full, AnthropicModel(name.model, provider=provider, settings=CACHED), breaker, claude)
-    patience = openai.Timeout(timeout_seconds, connect=CONNECT_SECONDS)
-    client = openai.AsyncOpenAI(api_key=key, base_url=base_url, max_retries=0, timeout=patience)
-    model = LenientChatModel(name.model, provider=OpenAIProvider(openai_client=client))
-    return Candidate(name.full, model, breaker, client)
+        from agent.models import claude
+
+        asked, client = claude.make(name, timeout_seconds)
+        return Candidate(name.full, asked, breaker, client)
+    from agent.models import chat
+
+    model, talks = chat.make(name, timeout_seconds)
+    return Candidate(name.full, model, breaker, talks)
