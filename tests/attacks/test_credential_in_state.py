@@ -42,20 +42,27 @@ SPELLED = {
     "amid other words": f"say {PLAIN} now",
 }
 PUT = {
-    "a variable": "export innocent={0}",
-    "a shell variable": "innocent={0}",
-    "an array": "innocent=(a {0} b)",
-    "a key of an array": "declare -A innocent=([{0}]=1)",
-    "a function": "innocent() {{ echo {0}; }}",
-    "an alias": "alias innocent={0}",
-    "a trap": "trap 'echo {0}' USR1",
-    "the positional parameters": "set -- a {0}",
-    "the working directory": "mkdir -p /workspace/d/{0} && cd /workspace/d/{0}",
-    "the directory stack": "mkdir -p /workspace/d/{0} && pushd /workspace/d/{0} && cd /",
-    "the environment of a task": "innocent={0} sleep 1000 &",
-    "the arguments of a task": "sh -c 'sleep 1000' {0} &",
-    "the name of a terminal": None,
-    "what is shown": "echo {0}",
+    "variables": {
+        "a variable": "export innocent1={0}",
+        "a shell variable": "innocent2={0}",
+        "an array": "innocent3=(a {0} b)",
+        "a key of an array": "declare -A innocent4=([{0}]=1)",
+        "the positional parameters": "set -- a {0}",
+    },
+    "code": {
+        "a function": "innocent5() {{ echo {0}; }}",
+        "an alias": "alias innocent6={0}",
+        "a trap": "trap 'echo {1}' USR1",
+    },
+    "output": {"what is shown": "echo {0}"},
+    "folders": {
+        "the directory stack": "mkdir -p /workspace/d/{0} && pushd /workspace/d/{0} && cd /",
+        "the working directory": "cd /workspace/d/{0}",
+    },
+    "tasks": {
+        "the environment of a task": "innocent7={0} sleep 1000 &",
+        "the arguments of a task": "sh -c 'sleep 1000' {0} &",
+    },
 }
 
 
@@ -72,17 +79,17 @@ def everything_written(its: Workspace, *, but: str = "task") -> str:
     return "\n".join(f"{path}\n{path.read_text()}" for path in sorted(folder.rglob("*.json")))
 
 
-@pytest.mark.parametrize("place", [place for place in PUT if PUT[place]])
-async def test_wherever_it_is_put(its_screen: Stage, place: str) -> None:
+@pytest.mark.parametrize("kind", PUT)
+async def test_wherever_it_is_put(its_screen: Stage, kind: str) -> None:
     its = await Workspace.of(its_screen)
     await its.run("kept=yes; echo shown")
-    command = PUT[place]
-    assert command is not None
-    said = await its.run(command.format(f"'{PLAIN}'" if "'echo" not in command else PLAIN))
-    assert any(note.startswith("not kept: ") for note in said.notes), said.notes
+    for place, command in PUT[kind].items():
+        said = await its.run(command.format(f"'{PLAIN}'", PLAIN))
+        assert any(note.startswith("not kept: ") for note in said.notes), (place, said.notes)
+        assert PLAIN not in everything_written(its), place
     for _ in range(2):
         text = everything_written(its)
-        assert PLAIN not in text, place
+        assert PLAIN not in text
         assert '"kept"' in text
         assert PLAIN not in " ".join(said.notes)
         await its.sleep()
