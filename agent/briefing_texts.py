@@ -37,7 +37,16 @@ def tasks(running: Sequence[str]) -> str:
 
 
 def budget(micro_usd: int, daily_usd: float) -> str:
-    return f"Budget: ${micro_usd / 1e6:.2f} of ${daily_usd:.2f} used today."
+    return f"Budget: {dollars(micro_usd)} of {dollars(daily_usd * 1e6)} used today."
+
+
+def dollars(micro_usd: float) -> str:
+    """A sum in cents, and what is less than ten of them to the last digit that says something."""
+    usd = micro_usd / 1e6
+    if usd >= 0.1 or not micro_usd:
+        return f"${usd:,.2f}"
+    whole, _, part = f"{usd:.6f}".partition(".")
+    return f"${whole}.{part.rstrip('0').ljust(2, '0')}"
 
 
 def last_turn(at: int, now: int) -> str:

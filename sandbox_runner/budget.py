@@ -28,6 +28,8 @@ def check(connection: Connection, lease: Lease, turn: UUID, message: UUID, daily
     limit = int(daily_usd * 1e6) + spent.allowed_micro_usd
     if spent.micro_usd < limit:
         return None
+    # So much that as much as a day's budget is left once it is allowed.
+    more = spent.micro_usd - limit + int(daily_usd * 1e6)
     place = approvals.place_of(connection, owner)
     if place is None:
         return texts.over_budget(spent.micro_usd, None)
@@ -37,8 +39,8 @@ def check(connection: Connection, lease: Lease, turn: UUID, message: UUID, daily
         kind=KIND,
         principal=owner,
         at=place,
-        request={"day": today(), "micro_usd": int(daily_usd * 1e6)},
-        text=texts.spend_more(daily_usd),
+        request={"day": today(), "micro_usd": more},
+        text=texts.spend_more(more / 1e6),
         role="admin",
         turn=turn,
         message=message,
@@ -60,7 +62,7 @@ def edited(found: Approval, words: str) -> Revised:
 
 
 def decided(connection: Connection, found: Approval, decider: Decider | None) -> str:
-    """As much again for the day it was asked for, in the transaction that records the answer."""
+    """So much more for the day it was asked for, in the transaction that records the answer."""
     if found.status != "approved" or not approvals.consume(connection, found.id, found.request):
         return ""
     spending.allow(connection, found.principal, str(found.request["day"]), int(found.request["micro_usd"]))

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from agent.briefing_texts import dollars
 from agent.texts import code, fenced
 from workspace_store.changes import Untold
 
@@ -35,19 +36,19 @@ def turn_failed(turn: str, reason: str) -> str:
     return f"Something went wrong on my side and this turn ended: {reason}. Your message is kept (turn {turn[:8]})."
 
 
-MORE_ALLOWED = "Today's budget is raised by as much again."
+MORE_ALLOWED = "Today's budget is raised by that."
 
 
 NO_SUM = "that is no sum in US dollars; write for example `with 5`"
 
 
 def spend_more(usd: float) -> str:
-    return f"spend another ${usd:,.2f} on models today"
+    return f"spend another {dollars(usd * 1e6)} on models today"
 
 
 def over_budget(micro_usd: int, code: str | None) -> str:
     asked = f" I go on when an administrator says `/approve {code}`." if code else ""
-    return f"Today's budget for models is used up (${micro_usd / 1e6:,.2f}); your message is kept.{asked}"
+    return f"Today's budget for models is used up ({dollars(micro_usd)}); your message is kept.{asked}"
 
 
 def waiting_for_model(reason: str, until: int) -> str:

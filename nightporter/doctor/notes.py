@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agent import engines
+from agent import engines, prices
+from agent.models import names
 from nightporter.doctor.check import Finding
 from nightporter.doctor.stores import dns
 from nightporter.settings import Settings
@@ -48,6 +49,7 @@ def notes(settings: Settings) -> Iterator[Finding]:
     if not settings.volumes_url.startswith("file://"):
         yield Finding("volumes_url", "fail", "This release keeps volumes in a folder only.", "Name it as file:///path.")
     yield _egress(settings)
+    yield from _budget(settings)
     yield from _heartbeat(settings)
     yield from _not_used_yet(settings)
 
@@ -63,6 +65,20 @@ def _model(settings: Settings) -> Iterator[Finding]:
     else:
         said = f"{engine.model} has no key: its provider will refuse every request."
         yield Finding("engine.model", "warn", said, "Set engine.api_key or engine.api_key_file.")
+
+
+def _budget(settings: Settings) -> Iterator[Finding]:
+    """Whether a cap on what models cost can cap anything."""
+    engine = settings.engine
+    if engine.daily_budget_usd is None or engine.model == "operator":
+        return
+    unknown = [name.full for name in names.of_settings(engine) if not prices.is_known(name)]
+    if unknown:
+        said = f"What {' and '.join(unknown)} costs is not known here, so engine.daily_budget_usd does not count it."
+        yield Finding("engine.daily_budget_usd", "warn", said, "Cap it at the provider.")
+    else:
+        said = f"Over ${engine.daily_budget_usd:g} a day an admin is asked."
+        yield Finding("engine.daily_budget_usd", "ok", said, "")
 
 
 def _heartbeat(settings: Settings) -> Iterator[Finding]:

@@ -115,6 +115,14 @@ def test_doctor_finds_what_is_wrong(tmp_path: Path) -> None:
     assert "dmarc" in found["email.authentication"]["sentence"]
 
 
+@pytest.mark.parametrize(("model", "state"), [("openai:gpt-4o", "ok"), ("openai:a-model-of-ones-own", "warn")])
+def test_doctor_says_whether_a_budget_caps_anything(tmp_path: Path, model: str, state: str) -> None:
+    variables = {"NIGHTPORTER_ENGINE__MODEL": model, "NIGHTPORTER_ENGINE__DAILY_BUDGET_USD": "5"}
+    ended = nightporter(tmp_path, "doctor", "--json", **variables)
+    found = {finding["name"]: finding for finding in json.loads(ended.stdout)}
+    assert found["engine.daily_budget_usd"]["state"] == state
+
+
 def test_doctor_says_which_setting_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "nightporter.toml").write_text("[http]\nlisen = 1\n")
     ended = nightporter(tmp_path, "doctor")

@@ -189,6 +189,33 @@ async def test_what_was_under_way_is_answered_where_the_person_went_on(stage: St
     assert await stage.replies(message) == ["done"]
 
 
+async def test_one_answer_over_a_small_budget_is_enough_to_go_on(stage: Stage) -> None:
+    """Also where a single turn costs more than a day may; the sum is said so that it can be read."""
+
+    async def script(context: Context) -> Step:
+        return Step(replies=answer(context, "It is done.").replies, model="dear", usage=Usage(1000, 100, 0, 4_500))
+
+    engine = Scripted(script)
+    await stage.hear("first")
+    await stage.hear("second")
+    for _ in range(2):
+        async with stage.running(engine) as runner:
+            runner.turns.daily_budget_usd = 0.001
+            await runner.serve(stage.owner)
+        waiting = await stage.database.read(lambda connection: approvals.waiting(connection, stage.owner))
+        for asked in waiting:
+            assert asked.text == "spend another $0.0045 on models today"
+            await stage.database.write(
+                lambda connection, code=asked.code: actions.answer(
+                    connection, code, None, "approve", via="cli", hooks=HOOKS
+                )
+            )
+    assert engine.asked == 2
+    query = text("SELECT content FROM outbox")
+    said = await stage.database.read(lambda c: c.execute(query).scalars().all())
+    assert len([content for content in said if "It is done." in content]) == 2
+
+
 async def test_over_the_days_budget_an_admin_is_asked_and_the_answer_goes_on(stage: Stage) -> None:
     dear = Step(replies={}, model="dear", usage=Usage(1000, 100, 0, 600_000))
 
