@@ -255,6 +255,10 @@ class GuestConnection:
         """Let what was paused go on."""
         return self._checked(Held, await self._ask("release")).processes
 
+    async def live(self, seconds: float) -> None:
+        """Let the sandbox live so long from now, and end by itself then. Waits for the answer as long as it takes."""
+        await self._ask("live", within=None, seconds=seconds)
+
     async def capture(self) -> Captured:
         """Publish process state now."""
         return self._checked(Captured, await self._ask("capture"))

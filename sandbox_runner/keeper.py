@@ -19,7 +19,7 @@ from sqlalchemy import Connection
 from agent.sandbox import SandboxError
 from sandbox_runner import kept_state, staying_awake, texts
 from sandbox_runner.published import snapshot_of, write_annexes, write_checkpoint
-from sandbox_runner.seats import Seat
+from sandbox_runner.seats import MARGIN_SECONDS, Seat, boottime
 from sandbox_runner.uids import strip_special_bits
 from sandbox_runner.waking import ANSWER_SECONDS, Waker
 from workspace_store import journal, memory_sessions, principal
@@ -33,14 +33,8 @@ log = structlog.get_logger()
 
 IDLE_POLL_SECONDS = 0.5
 RENEW_SECONDS = 3.0
-MARGIN_SECONDS = 2.0
 REST_SECONDS = 10.0
 """Who says something so soon after the sandbox fell asleep goes on with the same session."""
-
-
-def boottime() -> float:
-    """Seconds since the host was booted, its sleep included."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 @dataclass
@@ -119,10 +113,12 @@ class Keeper(Waker):
         renewed = boottime()
         while not self.database.is_sqlite:
             await asyncio.sleep(RENEW_SECONDS)
+            asked_at = boottime()
             try:
                 async with asyncio.timeout(RENEW_SECONDS):
                     held = await self.seating.renew()
                 renewed = boottime()
+                self._renewed(held, asked_at)
             except (DatabaseUnavailable, TimeoutError):
                 if boottime() - renewed < LEASE_SECONDS - MARGIN_SECONDS - RENEW_SECONDS:
                     continue
@@ -132,6 +128,13 @@ class Keeper(Waker):
                 log.exception("could not renew tenancies")
                 continue
             await self._kill_all_but(held)
+
+    def _renewed(self, held: set[UUID], asked_at: float) -> None:
+        for owner, seat in self._seats.items():
+            if owner in held:
+                seat.right_since = asked_at
+                if seat.awake is not None:
+                    self._let_live(seat, seat.awake.guest)
 
     async def _kill_all_but(self, held: set[UUID]) -> None:
         """Kill the sandboxes whose tenancy is gone."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -37,6 +38,13 @@ HAND_OVER_SECONDS = 15.0
 """As long as another host may take to put it to sleep, or to be seen to be gone."""
 ASK_SECONDS = 5.0
 LOOK_SECONDS = 0.1
+MARGIN_SECONDS = 2.0
+"""Before the end of its right, a sandbox is no more."""
+
+
+def boottime() -> float:
+    """Seconds since the host was booted, its sleep included."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 @dataclass
@@ -66,6 +74,8 @@ class Seat:
     volume: Volume
     host_uid: int | None
     awake: Awake | None = None
+    right_since: float = 0.0
+    """When its tenancy was taken or renewed last, or a little before (``boottime``)."""
     holders: set[object] = field(default_factory=set)
     idle_since: float = 0.0
     quiet: bool = True
@@ -105,7 +115,7 @@ class Seating:
         What another host has awake is asked for there, and waited for a while.
         """
         try:
-            held, tenancy, uid = await self._asked_for(identifier)
+            held, tenancy, uid, asked_at = await self._asked_for(identifier)
         except tenancies.SandboxUidsExhausted as error:
             raise SandboxUnavailable(texts.volume_refused(str(error))) from error
         try:
@@ -120,14 +130,15 @@ class Seating:
             if isinstance(error, VolumeError | OSError):
                 raise SandboxUnavailable(texts.volume_refused(str(error))) from error
             raise
-        return Seat(tenancy, volume, uid)
+        return Seat(tenancy, volume, uid, right_since=asked_at)
 
-    async def _asked_for(self, identifier: UUID) -> tuple[Tenant, Tenancy, int | None]:
+    async def _asked_for(self, identifier: UUID) -> tuple[Tenant, Tenancy, int | None, float]:
         clock = asyncio.get_running_loop().time
         until, asked = clock() + HAND_OVER_SECONDS, 0.0
         while True:
+            asked_at = boottime()
             try:
-                return await self.database.write(lambda connection: self._take(connection, identifier))
+                return *await self.database.write(lambda connection: self._take(connection, identifier)), asked_at
             except AwakeElsewhere:
                 if clock() >= until:
                     raise

@@ -32,12 +32,13 @@ from sandbox_runner.guest_frames import Restored
 from sandbox_runner.on_disk import OnDisk
 from sandbox_runner.retention import Pruner, Retention
 from sandbox_runner.seat_files import SeatFiles
-from sandbox_runner.seats import Awake, Seat, Seating
+from sandbox_runner.seats import MARGIN_SECONDS, Awake, Seat, Seating, boottime
 from sandbox_runner.timers import Timers
 from sandbox_runner.way_out import WayOut
 from workspace_store import tenancy as tenancies
 from workspace_store.database import Database, DatabaseUnavailable
 from workspace_store.manifests import Generation
+from workspace_store.principal import LEASE_SECONDS
 from workspace_store.tenancy import StaleTenancy, Tenant
 
 log = structlog.get_logger()
@@ -162,6 +163,7 @@ class Waker(ABC):
                     on_crontab=lambda text: self._crontab(seat, guest, text),
                     screen=self.screen,
                 )
+                self._let_live(seat, guest)
                 seat.quiet = False
                 restored = await self._restore(seat, guest, sandbox_id, await believed)
         except BaseException as error:
@@ -185,6 +187,14 @@ class Waker(ABC):
         for task in early:
             self.ends.heard(seat, seat.awake, task)
         return seat.awake
+
+    def _let_live(self, seat: Seat, guest: GuestConnection) -> None:
+        """Until shortly before its right ends: then it ends by itself, also where this manager is paused."""
+        seconds = LEASE_SECONDS - MARGIN_SECONDS - (boottime() - seat.right_since)
+        if not self.database.is_sqlite and seconds > 0:
+            telling = asyncio.get_running_loop().create_task(_tell(guest, seconds))
+            self._tidying.add(telling)
+            telling.add_done_callback(self._tidying.discard)
 
     def _crontab(self, seat: Seat, guest: GuestConnection, text: str) -> None:
         keeping = asyncio.get_running_loop().create_task(self.timers.changed(seat, guest, text))
@@ -307,3 +317,8 @@ class Waker(ABC):
                 return any(task.state == "running" for task in await awake.guest.tasks())
         except (SandboxError, TimeoutError):
             return True
+
+
+async def _tell(guest: GuestConnection, seconds: float) -> None:
+    with contextlib.suppress(SandboxError):
+        await guest.live(seconds)

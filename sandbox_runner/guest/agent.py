@@ -16,6 +16,7 @@ from .environment import Environment
 from .framing import Connection
 from .helpers import Helpers
 from .holding import Holding
+from .lifetime import Lifetime
 from .loop import Loop
 from .mcp import McpServers
 from .operations import OPERATIONS
@@ -68,6 +69,7 @@ class Guest:
         self._notes: list[str] = []
         """Told with the next result of any terminal."""
         self.holding = Holding()
+        self.lifetime = Lifetime(loop, self.end)
         self.helpers = Helpers(loop, base, workspace, self.results)
         self.environment = Environment(self)
         self.mcp = McpServers(loop, base, workspace, self.results)

@@ -231,6 +231,14 @@ def _release(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
     answer({"processes": guest.holding.release(guest)})
 
 
+def _live(guest: Guest, frame: dict[str, Any], answer: Answer) -> None:
+    seconds = frame.get("seconds")
+    if not isinstance(seconds, int | float) or not 0 < seconds < 3600:
+        raise BadRequest("seconds must be a number above 0")
+    guest.lifetime.last(seconds)
+    answer({})
+
+
 OPERATIONS: dict[str, Callable[[Guest, dict[str, Any], Answer], None]] = {
     "hello": _hello,
     "restore": _restore,
@@ -248,5 +256,6 @@ OPERATIONS: dict[str, Callable[[Guest, dict[str, Any], Answer], None]] = {
     "note": _note,
     "hold": _hold,
     "release": _release,
+    "live": _live,
     "shutdown": _shutdown,
 }

@@ -24,7 +24,7 @@ from agent.engine import Step
 from agent.sandbox import SandboxLimits
 from agent.trajectory import Context
 from router.runner import Runner
-from sandbox_runner import bubblewrap_binary
+from sandbox_runner import bubblewrap_binary, keeper, waking
 from sandbox_runner.bubblewrap import BubblewrapBackend
 from sandbox_runner.guest_connection import GUEST_FOLDER
 from sandbox_runner.manager import Manager
@@ -204,6 +204,47 @@ async def test_a_manager_that_only_looks_on_kills_what_is_no_longer_its_own(
         assert "well" in await run(quick, owner, "echo well")
         await quick.close(5)
         await slow.close(5)
+
+
+def busy_and_paused(url: str, folder: Path, owner: UUID) -> None:
+    """A sandbox manager that is stopped while something in its sandbox writes, and nobody there can end it."""
+    tenancy.LEASE_SECONDS = keeper.LEASE_SECONDS = waking.LEASE_SECONDS = 4
+
+    async def manage() -> None:
+        stage = Stage(folder, url, owner=owner, host="slow", volumes=folder.parent / "volumes")
+        async with stage.managing() as manager:
+            keeping = asyncio.create_task(manager.keep())
+            await manager.wake(owner, object())
+            await run(manager, owner, "nohup sh -c 'while :; do echo tick >> /workspace/ticks; sleep 0.02; done' &")
+            await asyncio.sleep(2 * keeper.RENEW_SECONDS)
+            os.kill(os.getpid(), signal.SIGSTOP)
+            await until(lambda: manager.awake() == [], "it has seen that its sandbox has ended")
+            keeping.cancel()
+
+    keeper.RENEW_SECONDS = 0.5
+    asyncio.run(manage())
+
+
+@pytest.mark.slow
+async def test_the_sandbox_of_a_paused_manager_ends_by_itself_before_its_right_has(
+    tmp_path: Path, postgresql_url: str
+) -> None:
+    (tmp_path / "slow").mkdir()
+    stage = Stage(tmp_path, postgresql_url)
+    await stage.hear("x")
+    process = processes.start(busy_and_paused, postgresql_url, tmp_path / "slow", stage.owner)
+    ticks = tmp_path / "volumes" / str(stage.owner) / "live" / "workspace" / "ticks"
+    await until(lambda: is_stopped(process.pid or 0), "the manager is stopped")
+    written = ticks.stat().st_size
+    await until(lambda: ticks.stat().st_size > written, "its sandbox goes on without it")
+    await until(lambda: stage.database.read_now(lambda c: tenancy.look(c, stage.owner)).expired, "its right has ended")
+    written, last = ticks.stat().st_size, ticks.stat().st_mtime
+    await asyncio.sleep(0.3)
+    assert ticks.stat().st_size == written, "nothing writes where another may write now"
+    assert time.time() - last > 1, "with a margin"
+    os.kill(process.pid or 0, signal.SIGCONT)
+    assert processes.codes(process) == [0]
+    stage.database.close()
 
 
 @contextlib.contextmanager
