@@ -242,7 +242,10 @@ async def test_a_volume_that_is_not_there_is_not_made_anew(stage: Stage) -> None
     assert not volume(stage).exists()
 
 
-async def test_a_session_bound_to_another_living_host_is_left_to_it(stage: Stage) -> None:
+async def test_a_session_bound_to_another_living_host_is_left_to_it(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sandbox_runner.seats.HAND_OVER_SECONDS", 0.3)
     await generations(stage, 1)
     other = Life(stage.lives, "sandbox-manager", "elsewhere")
     await stage.database.write(
