@@ -26,6 +26,7 @@ _TRUST_NAMES = (
     "SSL_CERT_FILE", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "PIP_CERT", "GIT_SSL_CAINFO", "NODE_EXTRA_CA_CERTS",
     "CARGO_HTTP_CAINFO", "AWS_CA_BUNDLE",
 )  # fmt: skip
+_SYSTEM_BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
 _MOST = 96
 """Connections at a time; more wait in the backlog, so that a flood of them costs the guest no descriptor."""
 _CHUNK = 65536
@@ -57,8 +58,12 @@ def environment() -> dict[str, str]:
         "NODE_OPTIONS": f"--require={NODE_PROXY}",
     }
     found.update({name.lower(): found[name] for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")})
-    if os.path.exists(TRUST_BUNDLE):
-        found.update(dict.fromkeys(_TRUST_NAMES, TRUST_BUNDLE))
+    for bundle in (TRUST_BUNDLE, *_SYSTEM_BUNDLES):
+        if os.path.exists(bundle):
+            # Some programs (Node.js, uv, requests) bring a list of their own, and would not know an authority of this
+            # machine's owner.
+            found.update(dict.fromkeys(_TRUST_NAMES, bundle))
+            break
     return found
 
 

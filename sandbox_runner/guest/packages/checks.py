@@ -41,6 +41,9 @@ for (const path of lines) {
 """
 
 
+_NODE_MACHINES = {"x86_64": "x64", "aarch64": "arm64", "i686": "ia32", "armv7l": "arm"}
+
+
 class Interpreter:
     """A Python that runs. ``version``: as ``3.11``."""
 
@@ -147,18 +150,40 @@ def venv_problem(folder: str) -> str:
 def broken_npm(folder: str, names: list[str]) -> list[str]:
     """Global packages of npm with compiled parts that this Node cannot load."""
     files = {path: name for name in names for path in _native(f"{folder}/{name}")}
+    prebuilt = [(name, paths) for name in names for paths in _prebuilt(f"{folder}/{name}")]
     node = shutil.which("node") or shutil.which("nodejs")
-    if not files or node is None:
+    if not (files or prebuilt) or node is None:
         return sorted(set(files.values()))
-    return sorted({files[path] for path in _fail([node, "-e", _NODE_LOAD], sorted(files))})
+    every = sorted({*files, *(path for _, paths in prebuilt for path in paths)})
+    failing = _fail([node, "-e", _NODE_LOAD], every)
+    # Of several for one machine (glibc's and musl's, or of Node's versions) the package takes one that fits.
+    return sorted(
+        {name for path, name in files.items() if path in failing}
+        | {name for name, paths in prebuilt if failing.issuperset(paths)}
+    )
 
 
 def _native(folder: str) -> list[str]:
-    found = []
+    found: list[str] = []
     for place, _, names in os.walk(folder):
         # Prebuilt ones for other machines lie beside each other in folders of that name.
         if f"{os.sep}prebuilds" not in place:
             found += [os.path.join(place, name) for name in names if name.endswith(".node")]
+        if len(found) > _MOST_FILES:
+            break
+    return found
+
+
+def _prebuilt(folder: str) -> list[list[str]]:
+    """What is in each ``prebuilds`` for this kind of machine, as node-gyp-build and prebuildify name it."""
+    machine = os.uname().machine
+    here = f"linux-{_NODE_MACHINES.get(machine, machine)}"
+    found = []
+    for place, _, names in os.walk(folder):
+        folder_name = os.path.basename(place)
+        if os.path.basename(os.path.dirname(place)) == "prebuilds" and here in folder_name.split("+"):
+            paths = [os.path.join(place, name) for name in names if name.endswith(".node")]
+            found += [paths] if paths else []
         if len(found) > _MOST_FILES:
             break
     return found
