@@ -402,3 +402,21 @@ async def test_a_database_that_goes_and_comes_costs_no_message(
     assert here.turns.ran == ["1"] * 3
     found = state(database, message)
     assert (found.status, found.crashes, found.crashes_alone) == ("done", 0, 0)
+
+
+async def test_whoever_leaves_ends_the_turn_in_hand_and_hands_the_rest_over(
+    database: Database, make_runner: Callable[..., Here]
+) -> None:
+    owner = person(database)
+    mail(database, owner, "first", "second")
+
+    async def leave(_: Row) -> None:
+        leaver.runner.leaving = True
+
+    leaver, other = make_runner(leave), make_runner()
+    rung: list[UUID] = []
+    leaver.runner.hand_over = rung.append
+    await leaver.runner.serve(owner)
+    assert (leaver.turns.ran, rung) == (["first"], [owner])
+    await other.runner.serve(owner)
+    assert other.turns.ran == ["second"], "at once, while the one who leaves still lives"

@@ -25,7 +25,7 @@ from router import actions
 from sandbox_runner.restoring import Check
 from tests.turns.stage import Crash, Scripted, Stage, answer, shell
 from tests.turns.test_effects import write
-from workspace_store import approvals, inbox, journal
+from workspace_store import approvals, inbox, journal, principal
 from workspace_store.database import now_us
 from workspace_store.liveness import Life
 from workspace_store.volumes import Volumes
@@ -245,6 +245,7 @@ async def test_a_volume_that_is_not_there_is_not_made_anew(stage: Stage) -> None
 async def test_a_session_bound_to_another_living_host_is_left_to_it(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """It is asked for there, and refused where that host does not give it."""
     monkeypatch.setattr("sandbox_runner.seats.HAND_OVER_SECONDS", 0.3)
     await generations(stage, 1)
     other = Life(stage.lives, "sandbox-manager", "elsewhere")
@@ -258,6 +259,7 @@ async def test_a_session_bound_to_another_living_host_is_left_to_it(
     await stage.serve(Scripted(one_command))
     assert "in use by another host now" in (await stage.replies(message))[0]
     assert log(stage) == "line\n"
+    assert await stage.database.read(lambda c: principal.is_to_rest(c, stage.owner)), "it was asked for"
     other.end()
     after = await stage.hear("again")
     await stage.serve(Scripted(one_command))
