@@ -268,6 +268,9 @@ def _report(
     print(f"answered         {len(took)}")
     print(f"lost             {len(lost)} answers, {len(undone)} commands {(lost + undone)[:5]}")
     print(f"doubled          {extra} answers, {len(twice)} commands {twice[:5]}")
+    for person in people:
+        for text in _unasked(person)[:6]:
+            print(f"  more to {person.name}: {text[:160]!r}")
     print(f"uncertain        {sum(one.uncertain for one in said)} commands that were interrupted, each said so")
     print(f"possibly repeated: {_possibly_repeated(status)}")
     if took:
@@ -281,9 +284,19 @@ def _report(
     return 1 if bad else 0
 
 
+def _unasked(person: User) -> list[str]:
+    """What was heard beyond one answer to each message."""
+    found = []
+    for text in person.heard():
+        about = [one.mark for one in person.said if one.mark in text]
+        if not about or sum(about[0] in other for other in person.heard()) > 1:
+            found.append(text)
+    return found
+
+
 def _possibly_repeated(status: str) -> int:
     with contextlib.suppress(ValueError, KeyError, TypeError):
-        return int(json.loads(status)["outbox"]["possibly_repeated"])
+        return int(json.loads(status)["figures"]['outbox_replies{status="possibly_repeated"}'])
     return 0
 
 

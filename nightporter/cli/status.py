@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import sys
@@ -9,7 +10,7 @@ from typing import Any
 
 from nightporter import home
 from nightporter.cli import server, texts, wiring
-from nightporter.errors import FAILED, NOT_RUNNING
+from nightporter.errors import FAILED, NOT_RUNNING, CommandError
 from nightporter.settings import Settings, load
 from nightporter.token import read_token
 
@@ -67,9 +68,11 @@ def _names(body: bytes, what: str) -> list[str]:
 def _undelivered(settings: Settings, figures: dict[str, float]) -> list[dict[str, Any]]:
     """Dead letters with their reasons, and what possibly went out twice; the database is read only if there are any."""
     telling = ("dead", "possibly_repeated")
-    if not any(figures.get(f'nightporter_outbox_replies{{status="{status}"}}') for status in telling):
+    if not any(figures.get(f'outbox_replies{{status="{status}"}}') for status in telling):
         return []
-    return wiring.undelivered(settings)
+    with contextlib.suppress(CommandError):  # the figures are there all the same
+        return wiring.undelivered(settings)
+    return []
 
 
 def _figures(metrics: tuple[int, bytes] | None) -> dict[str, float]:

@@ -9,8 +9,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
+from sqlalchemy import Connection
 
 from identity import users
 from identity.users import Claim
@@ -18,7 +20,7 @@ from nightporter.cli.app import app  # noqa: F401 - that it can be imported
 from tests import warm
 from tests.nightporter.houses import ROOT, environment
 from tests.nightporter.talking import TOKEN, Gateway, free_address
-from workspace_store import journal, schema
+from workspace_store import journal, outbox, schema
 from workspace_store.database import Database
 
 MAIN = "from nightporter.cli import main; main()"
@@ -81,6 +83,31 @@ async def test_status_says_what_runs_and_what_waits(tmp_path: Path) -> None:
     assert (as_json.returncode, found["ready"], found["missing"]) == (0, True, [])
     assert found["figures"] == {"inbox_waiting": 3.0, 'outbox_replies{status="dead"}': 1.0}
     assert "ready    yes" in for_people.stdout
+
+
+async def test_status_names_what_was_not_delivered_and_why(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/nightporter.db"
+    schema.upgrade(url)
+    database = Database(url)
+
+    def give_up(connection: Connection) -> None:
+        to = outbox.Address("email", "", "a@example.org", "")
+        reply = outbox.queue(
+            connection, key="k", principal=uuid4(), turn=None, inbox=None, to=to, content={"text": "hello"}
+        )
+        outbox.claim(connection, ["email"], "gateway", [])
+        assert outbox.bury(connection, reply, "gateway", "550 no such user")
+
+    database.write_now(give_up)
+    database.close()
+    gateway = Gateway(free_address())
+    variables = {"NIGHTPORTER_HTTP__LISTEN": str(gateway.address), "NIGHTPORTER_HTTP__TOKEN": TOKEN}
+    async with gateway.open():
+        as_json = await asyncio.to_thread(nightporter, tmp_path, "status", "--json", **variables)
+        for_people = await asyncio.to_thread(nightporter, tmp_path, "status", **variables)
+    (letter,) = json.loads(as_json.stdout)["undelivered"]
+    assert (letter["state"], letter["channel"], letter["reason"]) == ("dead letter", "email", "550 no such user")
+    assert "550 no such user" in for_people.stdout
 
 
 async def test_chat_reads_standard_input(tmp_path: Path) -> None:
