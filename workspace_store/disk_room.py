@@ -96,14 +96,20 @@ class DiskRoom:
     def look(self) -> None:
         """How things stand now: gives the reserve up, or makes it anew. Raises OSError."""
         found = [free(folder) for folder in self.folders]
-        if any(one.is_short for one in found):
+        plenty = all(one.is_plenty for one in found)
+        # Where the reserve was given up it is still short, whoever looks: another process, or one that was restarted.
+        if any(one.is_short for one in found) or not (plenty or self._has_kept_reserve):
             if not self.is_short:
                 log.error("the disk is full: nothing is accepted", free=min(one.bytes for one in found))
             self.is_short = True
             self._give_up()
-        elif found and all(one.is_plenty for one in found) and self._has_reserve(found[0].margin) and self.is_short:
+        elif found and plenty and self._has_reserve(found[0].margin) and self.is_short:
             log.warning("there is room on the disk again")
             self.is_short = False
+
+    @property
+    def _has_kept_reserve(self) -> bool:
+        return self.reserve is None or self.reserve.exists()
 
     def _give_up(self) -> None:
         if self.reserve is not None:
@@ -111,7 +117,7 @@ class DiskRoom:
 
     def _has_reserve(self, size: int) -> bool:
         """Whether the reserve is there, made now if need be; the disk may say no where a quota is full."""
-        if self.reserve is None or self.reserve.exists():
+        if self.reserve is None or self._has_kept_reserve:
             return True
         fresh = self.reserve.with_name(f".{self.reserve.name}")
         try:

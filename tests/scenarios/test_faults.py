@@ -23,7 +23,7 @@ from tests.warm_house import WarmHouse
 
 pytestmark = pytest.mark.slow
 
-PEOPLE = 40
+PEOPLE = 20
 REBUILT_SECONDS = 5.0
 SLOW = "$ echo begun >> trace; sleep 1.5; echo ended >> trace; echo finished"
 

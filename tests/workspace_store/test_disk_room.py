@@ -47,6 +47,14 @@ def test_a_full_disk_is_told_before_anything_is_written_and_the_reserve_is_room(
     assert room.is_short, "what was given up is not for new messages"
 
 
+def test_who_starts_on_a_disk_whose_reserve_was_given_up_accepts_nothing_either(room: DiskRoom, disk: Path) -> None:
+    fill(disk)
+    room.look()
+    another = DiskRoom([disk], disk / "reserve")
+    another.look()
+    assert another.is_short
+
+
 def test_it_is_short_before_the_last_byte_is_gone(room: DiskRoom, disk: Path) -> None:
     fill(disk, leave=MARGIN // 2)
     room.look()
