@@ -12,27 +12,25 @@ from agent.trajectory import Context
 from tests.turns.stage import Scripted, Stage, answer
 from tests.turns.test_files import sending, sent, workspace
 
+REFUSED = {
+    "../../etc/passwd": "outside",
+    "/etc/passwd": "outside",
+    "/workspace/../etc/passwd": "outside",
+    "~/../../etc/passwd": "outside",
+    "/workspace": "outside",
+    "passwd-link": "not a plain file",
+    "folder-link/passwd": "not a plain file",
+    "inner-link": "not a plain file",
+    "fifo": "not a plain file",
+    "folder": "not a plain file",
+    "socket": "not a plain file",
+    "missing": "there is no file",
+    "nul\0byte": "outside",
+    "sparse": "has more than",
+}
 
-@pytest.mark.parametrize(
-    ("path", "said"),
-    [
-        ("../../etc/passwd", "outside"),
-        ("/etc/passwd", "outside"),
-        ("/workspace/../etc/passwd", "outside"),
-        ("~/../../etc/passwd", "outside"),
-        ("/workspace", "outside"),
-        ("passwd-link", "not a plain file"),
-        ("folder-link/passwd", "not a plain file"),
-        ("inner-link", "not a plain file"),
-        ("fifo", "not a plain file"),
-        ("folder", "not a plain file"),
-        ("socket", "not a plain file"),
-        ("missing", "there is no file"),
-        ("nul\0byte", "outside"),
-        ("sparse", "has more than"),
-    ],
-)
-async def test_only_plain_files_of_the_volume_are_sent(stage: Stage, path: str, said: str) -> None:
+
+async def test_only_plain_files_of_the_volume_are_sent(stage: Stage) -> None:
     made = await stage.hear(
         "$ ln -s /etc/passwd passwd-link; ln -s /etc folder-link; echo x > inner; ln -s inner inner-link; mkfifo fifo; "
         "mkdir folder; truncate -s 60M sparse; "
@@ -40,15 +38,16 @@ async def test_only_plain_files_of_the_volume_are_sent(stage: Stage, path: str, 
     )
     await stage.serve(Operator())
     assert "No such" not in (await stage.replies(made))[0]
+    for path, said in REFUSED.items():
 
-    async def script(context: Context) -> Step:
-        done = any(one.role == "tool" for one in context.turn)
-        return answer(context) if done else sending(path)
+        async def script(context: Context, path: str = path) -> Step:
+            done = any(one.role == "tool" for one in context.turn)
+            return answer(context) if done else sending(path)
 
-    message = await stage.hear("go")
-    await stage.serve(Scripted(script))
-    assert said in (await stage.replies(message))[0]
-    assert await sent(stage, message) == []
+        message = await stage.hear("go")
+        await stage.serve(Scripted(script))
+        assert said in (await stage.replies(message))[0], path
+        assert await sent(stage, message) == [], path
 
 
 async def test_another_name_of_a_file_that_is_not_the_volumes_is_not_sent(stage: Stage) -> None:

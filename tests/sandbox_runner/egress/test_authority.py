@@ -10,6 +10,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from sandbox_runner.egress import authority
+from tests import warm
 
 MAKE = """
 import sys, time
@@ -30,9 +31,7 @@ print(authority.ensure(Path(sys.argv[1])).read_text())
 def test_two_processes_at_once_make_one(tmp_path: Path) -> None:
     folder = tmp_path / "egress"
     makers = [
-        subprocess.Popen(
-            [sys.executable, "-c", MAKE, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+        warm.popen([sys.executable, "-c", MAKE, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         for _ in range(3)
     ]
     for maker in makers:
