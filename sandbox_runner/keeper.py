@@ -33,8 +33,6 @@ log = structlog.get_logger()
 
 IDLE_POLL_SECONDS = 0.5
 RENEW_SECONDS = 3.0
-REST_SECONDS = 10.0
-"""Who says something so soon after the sandbox fell asleep goes on with the same session."""
 
 
 @dataclass
@@ -228,7 +226,7 @@ class Keeper(Waker):
             write_checkpoint(connection, seat.principal, seq, None, snapshot)
             write_annexes(connection, snapshot)
             if not self.closing:
-                memory_sessions.ended(connection, seat.principal, REST_SECONDS)
+                memory_sessions.ended(connection, seat.principal, memory_sessions.REST_SECONDS)
 
         await self.database.write(transaction)
         if isinstance(right, Lease):

@@ -395,7 +395,7 @@ class TurnRunner:
                     connection, turn.principal, seq, turn.id, [item.to_json() for item in kept], context.tokens_of(kept)
                 )
             if turn.verified:
-                memory_sessions.ended(connection, turn.principal)
+                memory_sessions.ended(connection, turn.principal, memory_sessions.REST_SECONDS)
             rows = [row.id for row in turn.rows]
             inbox.finish(connection, rows, turn.status)
             principal.drained(connection, turn.principal, len(rows))

@@ -20,6 +20,8 @@ from workspace_store.database import now_us, table
 
 QUIET_SECONDS = 300
 """As long as a sandbox stays warm by default."""
+REST_SECONDS = 10.0
+"""Who says something so soon after the sandbox fell asleep, or a task was verified, goes on with the same session."""
 TAKEN_SECONDS = 600
 TURNS = 60
 

@@ -11,10 +11,9 @@ from agent.engine import EngineUnavailable, Step, ToolCall
 from agent.operator import Operator
 from agent.trajectory import Context
 from router.looking_back import LookingBack
-from sandbox_runner import keeper
 from sandbox_runner.verifying import Verifier
 from tests.turns.stage import Crash, Scripted, Stage, answer
-from workspace_store import memory, tasks
+from workspace_store import memory, memory_sessions, tasks
 from workspace_store.tasks import Task
 
 
@@ -259,8 +258,11 @@ async def test_no_tool_call_of_an_agent_can_write_verified(stage: Stage) -> None
     assert (await the_task(stage)).state == "open"
 
 
-async def test_a_verified_task_ends_the_session_with_the_turn_that_verified_it(stage: Stage) -> None:
+async def test_a_verified_task_ends_the_session_with_the_turn_that_verified_it(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also in the first turn of all, before anything of it is searchable; the turn's own words are looked back at."""
+    monkeypatch.setattr(memory_sessions, "REST_SECONDS", 0.0)
 
     async def script(context: Context) -> Step:
         if not done(context, "task_start"):
@@ -290,7 +292,7 @@ async def test_falling_asleep_ends_the_session_unless_more_is_said_at_once(
 ) -> None:
     assert stage.manager is not None
     # Also before its words are searchable.
-    monkeypatch.setattr(keeper, "REST_SECONDS", 60.0 if more else 0.0)
+    monkeypatch.setattr(memory_sessions, "REST_SECONDS", 60.0 if more else 0.0)
     await say(stage, "I prefer tea")
     await say(stage, "$ true")
     await stage.manager.sleep(stage.owner)
