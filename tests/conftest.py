@@ -112,10 +112,17 @@ ON_BOTH = (
 """Where the database itself is the point; everything else meets PostgreSQL with the slow stories."""
 
 
+MANY_TURNS = tuple(
+    f"tests/workspace_store/test_archiving.py::test_{story}"
+    for story in ("an_export_has", "words_of_a_forgotten_note", "what_is_not_yet_folded")
+)
+"""Hundreds of turns each: one story of them on PostgreSQL is enough for every day."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         parameters = getattr(item, "callspec", None)
-        if parameters is None or item.nodeid.startswith(ON_BOTH):
+        if parameters is None or (item.nodeid.startswith(ON_BOTH) and not item.nodeid.startswith(MANY_TURNS)):
             continue
         if "postgresql" in parameters.params.values():
             item.add_marker(pytest.mark.slow)
