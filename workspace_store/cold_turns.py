@@ -42,11 +42,15 @@ class Segment:
     turns: Mapping[int, str]
 
 
-_AT = (
-    select(cold_turns.c.principal, cold_turns.c.first, cold_turns.c.words)
-    .where(cold_turns.c.principal == bindparam("of"), cold_turns.c.first <= bindparam("seq"))
+# Nearly always one. Turns that came out of the cold, and went back at different times, reach across others.
+_AROUND = (
+    select(cold_turns.c.first, cold_turns.c.words)
+    .where(
+        cold_turns.c.principal == bindparam("of"),
+        cold_turns.c.first <= bindparam("seq"),
+        cold_turns.c.last >= bindparam("seq"),
+    )
     .order_by(cold_turns.c.first.desc())
-    .limit(1)
 )
 
 
@@ -60,12 +64,12 @@ def put(connection: Connection, owner: UUID, turns: Mapping[int, str]) -> None:
 
 def messages_at(connection: Connection, owner: UUID, seq: int) -> str | None:
     """The messages of one turn, as JSON; None: it is not among these."""
-    row = connection.execute(_AT, {"of": owner, "seq": seq}).one_or_none()
-    if row is None:
-        return None
     wanted = f"{seq}\t"
-    lines = _plain(row.words).split("\n")
-    return next((line.removeprefix(wanted) for line in lines if line.startswith(wanted)), None)
+    for row in connection.execute(_AROUND, {"of": owner, "seq": seq}):
+        for line in _plain(row.words).split("\n"):
+            if line.startswith(wanted):
+                return line.removeprefix(wanted)
+    return None
 
 
 def holding(connection: Connection, scope: Sequence[UUID], words: Sequence[str]) -> list[Segment]:
@@ -81,9 +85,11 @@ def holding(connection: Connection, scope: Sequence[UUID], words: Sequence[str])
 
 def segment_of(connection: Connection, owner: UUID, seq: int) -> Segment | None:
     """The segment that holds a turn; None: no segment does."""
-    row = connection.execute(_AT, {"of": owner, "seq": seq}).one_or_none()
-    turns = dict(_turns(_plain(row.words))) if row is not None else {}
-    return Segment(owner, int(row.first), turns) if row is not None and seq in turns else None
+    for row in connection.execute(_AROUND, {"of": owner, "seq": seq}):
+        turns = dict(_turns(_plain(row.words)))
+        if seq in turns:
+            return Segment(owner, int(row.first), turns)
+    return None
 
 
 def turns_beside(connection: Connection, owner: UUID, seq: int) -> Mapping[int, str]:

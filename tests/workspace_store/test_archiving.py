@@ -112,6 +112,25 @@ def test_words_of_a_forgotten_note_go_from_the_cold_too(database: Database, owne
     assert database.read_now(lambda c: memory.search(c, owner, "00070")) == []
 
 
+def test_turns_that_went_back_at_another_time_than_those_around_them_are_found(database: Database, owner: UUID) -> None:
+    turns = live(database, owner, TURNS + 1)
+    freeze(database, owner)
+    # Words that go leave their turn to be indexed anew: it goes back later than what came out of the cold with it.
+    note = database.write_now(lambda c: memory.write_note(c, owner, "k", "turn-00070", None))
+    database.write_now(lambda c: erasure.forget(c, owner, [Target("note", note)], by="a test"))
+    assert freeze(database, owner) == SEGMENT
+    database.write_now(lambda c: memory_index.index_turns(c, TURNS))
+    more = live(database, owner, SEGMENT)
+    assert freeze(database, owner) == SEGMENT
+    for number, turn in enumerate(turns):
+        (said_then, _) = database.read_now(lambda c, of=turn: checkpoints.messages_of(c, [owner], of))
+        assert number == 70 or said_then["text"].endswith(f"turn-{number:05d}")
+    # And forgotten.
+    database.write_now(lambda c: erasure.forget(c, owner, [Target("turn", turns[3 * SEGMENT])], by="a test"))
+    assert f"turn-{3 * SEGMENT:05d}" not in everything(database)
+    assert database.read_now(lambda c: checkpoints.messages_of(c, [owner], more[0])) == said(0)
+
+
 def everything(database: Database) -> str:
     """All that is kept of talk, in plain words."""
 
