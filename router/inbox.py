@@ -275,7 +275,8 @@ def _insert(connection: Connection, heard: _Heard, seq: int, kind: str, *, burst
         conversation=envelope.conversation,
         thread=envelope.thread,
         envelope=envelope.to_json(),
-        received_at=now_us(),
+        # How long a burst settles at most is counted from here, by the clock that all hosts share.
+        received_at=database_now_us(connection) if settles_at else now_us(),
         burst=burst,
         settles_at=settles_at,
     )

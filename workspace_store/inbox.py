@@ -128,7 +128,8 @@ _SETTLING = (
         inbox.c.conversation == bindparam("talk"),
         inbox.c.thread == bindparam("thread_is"),
     )
-    .order_by(inbox.c.seq)
+    # The newest: one that has settled may wait for its turn still when another begins to settle.
+    .order_by(inbox.c.seq.desc())
     .limit(1)
 )
 _START = (
@@ -264,9 +265,8 @@ def waiting_like(connection: Connection, row: Row) -> list[Row]:
         .limit(50)
     )
     found = [Row(**row._mapping) for row in rows]
-    settling = [one for one in found if one.settles_at]
-    now = database_now_us(connection) if settling else 0
-    held = {one.id for one in settling if one.settles_at > now}
+    now = database_now_us(connection) if any(one.settles_at for one in found) else 0
+    held = {one.id for one in found if one.settles_at > now}
     return [one for one in found if one.id not in held and one.burst not in held]
 
 

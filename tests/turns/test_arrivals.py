@@ -131,6 +131,18 @@ async def test_settling_goes_on_with_each_sign_but_is_bounded(stage: Stage) -> N
     assert max(settles) <= 900_000
 
 
+async def test_a_burst_behind_one_that_has_settled_goes_on_settling(stage: Stage) -> None:
+    engine = Repeater()
+    stage.settling = Settling(0, 0)
+    await stage.hear("settled, and not yet served", more=True)
+    stage.settling = Settling(30, 30)
+    await stage.hear("first", more=True)
+    await stage.hear("second", more=True)
+    await stage.hear("third")
+    await stage.serve(Scripted(engine))
+    assert engine.heard == [["settled, and not yet served"], ["first\nsecond\nthird"]]
+
+
 async def test_a_burst_that_a_crash_cut_off_is_still_one(stage: Stage) -> None:
     async def crash(context: Context) -> Step:
         raise Crash
