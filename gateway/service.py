@@ -155,9 +155,10 @@ async def serve(
         pulling = [puller.wrong] if puller is not None and puller.wrong else []
         return pulling + [word for platform in outside for word in platform.wrong()]
 
-    async def short_of_room(is_short: bool) -> None:
-        await database.write(partial(alarms.disk, is_short=is_short))
+    async def short_of_room(is_short: bool) -> bool:
+        told = await database.write(partial(alarms.disk, is_short=is_short))
         delivery.ring()
+        return told
 
     health = Health(database, lives, connect_async, wrong, room)
     local = Local(inbox, database, token, listeners, health, links)

@@ -12,11 +12,16 @@ from workspace_store.database import now_us
 HOUR_US = 3_600_000_000
 
 
-def disk(connection: Connection, is_short: bool) -> None:
-    """The disk has become full, or is so no more. A disk that does both again and again is told of once an hour."""
+def disk(connection: Connection, is_short: bool) -> bool:
+    """The disk has become full, or is so no more. False: that was told in this hour already, and is to be told later.
+
+    A disk that does both again and again is told of once an hour.
+    """
     text = texts.DISK_FULL if is_short else texts.DISK_HAS_ROOM
     key = f"alarm:disk:{'full' if is_short else 'room'}:{now_us() // HOUR_US}"
+    told = []
     for admin in users.admins(connection):
         address = reach.last(connection, admin.id)
         if address is not None:
-            places.tell(connection, admin.id, f"{key}:{admin.id.hex}", Place(address, {}), text)
+            told.append(places.tell(connection, admin.id, f"{key}:{admin.id.hex}", Place(address, {}), text))
+    return any(told) or not told

@@ -50,8 +50,10 @@ def tell(
     text: str,
     buttons: tuple[Mapping[str, str], ...] = (),
     inbox_row: UUID | None = None,
-) -> None:
-    """Say something to somebody; the same ``key`` again is the same thing said."""
+) -> bool:
+    """Say something to somebody; False: the same ``key`` was said before, and is not said again."""
+    if outbox.is_known(connection, key):
+        return False
     content: dict[str, Any] = {"text": text, "reply": dict(place.reply)}
     if codes.masked(text) != text:
         content["secret"] = True
@@ -64,3 +66,4 @@ def tell(
         # What is said to strangers is no more of the house's memory than what they said.
         body = {"message": None, **({"text": codes.masked(text)} if owner != HOUSE else {})}
         journal.append(connection, owner, [Event("reply.queued", body)], under=None)
+    return True

@@ -20,6 +20,7 @@ from workspace_store.database import DatabaseUnavailable
 log = structlog.get_logger()
 
 LOOK_SECONDS = 0.5
+TELL_AGAIN_SECONDS = 60.0
 MARGIN_BYTES = 32 << 20
 MARGIN_SHARE = 20
 """On a small disk, one part in so many is the margin."""
@@ -78,15 +79,19 @@ class DiskRoom:
                 if there.bytes - size < there.margin:
                     raise DiskFull(f"there is no room for {size:,} bytes on the disk")
 
-    async def keep(self, changed: Callable[[bool], Awaitable[None]]) -> None:
-        """Look until cancelled; ``changed`` is told when the disk has got short, and when it is so no more."""
-        told = False
+    async def keep(self, changed: Callable[[bool], Awaitable[bool]]) -> None:
+        """Look until cancelled; ``changed`` is told when the disk has got short, and when it is so no more.
+
+        Where it answers that nobody hears that now, it is told again, so that the last word is what is the case.
+        """
+        told, not_before = False, 0.0
+        clock = asyncio.get_running_loop().time
         while True:
             try:
                 await asyncio.to_thread(self.look)
-                if self.is_short != told:
-                    await changed(self.is_short)
-                    told = self.is_short
+                if self.is_short != told and clock() >= not_before:
+                    told = self.is_short if await changed(self.is_short) else told
+                    not_before = clock() + (0.0 if self.is_short == told else TELL_AGAIN_SECONDS)
             except DatabaseUnavailable as error:
                 log.warning("could not tell that the disk is full", reason=str(error))
             except OSError as error:

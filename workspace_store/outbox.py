@@ -194,6 +194,11 @@ _SENT = (
 )
 
 
+def is_known(connection: Connection, key: str) -> bool:
+    """Whether a reply of that key was queued, whatever became of it."""
+    return connection.execute(_THERE, {"known_as": key}).first() is not None
+
+
 def queue(
     connection: Connection,
     *,

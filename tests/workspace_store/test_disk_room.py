@@ -84,9 +84,10 @@ async def test_a_change_is_told_once_each_way(room: DiskRoom, disk: Path, monkey
     told: list[bool] = []
     changed = asyncio.Event()
 
-    async def tell(is_short: bool) -> None:
+    async def tell(is_short: bool) -> bool:
         told.append(is_short)
         changed.set()
+        return True
 
     keeping = asyncio.create_task(room.keep(tell))
     filler = fill(disk)
@@ -97,6 +98,25 @@ async def test_a_change_is_told_once_each_way(room: DiskRoom, disk: Path, monkey
     await asyncio.sleep(0.05)
     keeping.cancel()
     assert told == [True, False]
+
+
+async def test_what_nobody_heard_is_told_again(room: DiskRoom, disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk_room, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(disk_room, "TELL_AGAIN_SECONDS", 0.01)
+    told: list[bool] = []
+    heard = asyncio.Event()
+
+    async def tell(is_short: bool) -> bool:
+        told.append(is_short)
+        if len(told) == 3:
+            heard.set()
+        return len(told) == 3
+
+    fill(disk)
+    keeping = asyncio.create_task(room.keep(tell))
+    await asyncio.wait_for(heard.wait(), 10)
+    keeping.cancel()
+    assert told == [True] * 3
 
 
 def test_where_nothing_is_written_to_there_is_always_room() -> None:
