@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from identity.moves import LEFT
 from identity.names import harmless
 from identity.pairing import Waiting
 from identity.rooms import Room
@@ -153,7 +154,7 @@ def answered(decision: Decision, verdict: str, choice: str) -> str:
         return f"`{choice}` was not offered; you can say: {offered or 'nothing of the kind'}."
     if decision.outcome == "expired":
         return f"Too late: this expired {moment(found.decided_at or found.expires_at)}. Nothing was done. {about}"
-    if found.status.startswith("left_"):
+    if found.status.startswith(LEFT):
         return f"Nothing was decided: who this is about has moved to another installation; it is decided there. {about}"
     return f"Already {_verdict(found)}{_by(found)}, {moment(found.decided_at or 0)}; it stays so. {about}"
 

@@ -25,7 +25,7 @@ async def fitted(
             found[message] = text
             continue
         data = text.encode("utf-8", "replace")
-        name = "answer.md" if len(found) == 0 else f"answer-{len(found) + 1}.md"
+        name = "answer.md" if not found else f"answer-{len(found) + 1}.md"
         blob = await asyncio.to_thread(blobs.put, owner, data)
         sending.append({"name": name, "content_type": "text/markdown", "size": len(data), "blob": blob})
         found[message] = f"{text[:SHOWN].rstrip()}…\n\n{texts.whole_in_file(name, len(text))}"

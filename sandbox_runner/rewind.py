@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from pathlib import PurePosixPath
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -305,7 +306,9 @@ class Question:
 
 def _ends_with(wish: Wish, task: BackgroundTask) -> bool:
     """Whether it would be ended: one that sleeps stays as it is, unless the state that has it goes back too."""
-    return task.state == "running" or wish.path is None or kept_state.STATE_FILE.startswith(wish.path)
+    if task.state == "running" or wish.path is None:
+        return True
+    return PurePosixPath(kept_state.STATE_FILE).is_relative_to(wish.path)
 
 
 def _approval_of(connection: Connection, row: Row) -> Approval | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -92,7 +91,7 @@ def bring(
     def do(house: Installation) -> Said:
         if take and not yes:
             confirm(moving_texts.about_to_take(take))
-        done = arriving.arrive(house, replace(wanted, file=file))
+        done = arriving.arrive(house, wanted)
         body = {
             "user": str(done.user), "was": str(done.was), "fork": done.user != done.was, "bundle": str(done.bundle),
             "from": done.source, "rows": dict(done.rows), "identities": list(done.identities),
