@@ -163,7 +163,7 @@ def finish(stage: Stage) -> None:
 
 
 def test_an_export_killed_anywhere(stage: Stage, tmp_path: Path) -> None:
-    for broken in steps(stage, export, tmp_path, 2):
+    for broken in steps(stage, export, tmp_path, 3):
         here = alive(broken)
         assert here in ([], ["old"])
         assert not (here and is_bundle(broken.file)), "whoever lives here cannot be brought in elsewhere"
@@ -172,7 +172,7 @@ def test_an_export_killed_anywhere(stage: Stage, tmp_path: Path) -> None:
 
 def test_an_import_killed_anywhere(stage: Stage, tmp_path: Path) -> None:
     export(stage, 0)
-    for broken in steps(stage, bring_in, tmp_path, 2):
+    for broken in steps(stage, bring_in, tmp_path, 3):
         assert alive(broken) in ([], ["new"])
         finish(broken)
 
@@ -187,7 +187,7 @@ def test_coming_back_killed_anywhere(stage: Stage, tmp_path: Path) -> None:
     moving.leave(new, stage.user, stage.file, back)
     for house in (old, new):
         house.database.close()
-    for broken in steps(stage, come_home, tmp_path, 3):
+    for broken in steps(stage, come_home, tmp_path, 5):
         assert alive(broken) in ([], ["old"])
         again(come_home, broken)
         assert alive(broken) == ["old"]
