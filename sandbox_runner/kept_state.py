@@ -93,14 +93,25 @@ def find(volume: Volume, held: Tenant) -> Found:
             raise Refused(texts.STATE_IS_OLDER)
         return Found(data, max(number, held.state_high) + LIFE)
     except FileNotFoundError:
-        if not held.state_high and held.state_pin is None:
-            return Found(None, LIFE)
+        if (not held.state_high and held.state_pin is None) or _went_back_to_none(volume, held):
+            return Found(None, held.state_high + LIFE)
         why = texts.STATE_IS_GONE
     except Refused as refusal:
         why = str(refusal)
     except (UnsafePath, VolumeError, OSError) as error:
         why = texts.state_unreadable(str(error))
     return _last_good(volume, held, why)
+
+
+def _went_back_to_none(volume: Volume, held: Tenant) -> bool:
+    """Whether the last generation has no state, as after an undo of the first turn: then none is missing."""
+    try:
+        volume.read_file(STATE_FILE, held.generation, max_bytes=STATE_FILE_BYTES)
+    except FileNotFoundError:
+        return held.state_pin is None
+    except (UnsafePath, VolumeError, OSError):
+        return False
+    return False
 
 
 def _last_good(volume: Volume, held: Tenant, why: str) -> Found:

@@ -15,6 +15,7 @@ from pathlib import Path
 from workspace_store import trees
 from workspace_store.beneath import Descent, Owner
 from workspace_store.packs import sync_folder
+from workspace_store.stat_index import fitting
 from workspace_store.trees import Entry
 
 _EXCHANGE = 2  # renameat2(2), RENAME_EXCHANGE
@@ -69,7 +70,7 @@ def _link(directory: int, entry: Entry, owner: Owner | None) -> None:
     os.symlink(entry.content, entry.path, dir_fd=directory)
     if owner is not None:
         os.chown(entry.path, *owner, dir_fd=directory, follow_symlinks=False)
-    os.utime(entry.path, ns=(entry.mtime_ns, entry.mtime_ns), dir_fd=directory, follow_symlinks=False)
+    os.utime(entry.path, ns=(fitting(entry.mtime_ns),) * 2, dir_fd=directory, follow_symlinks=False)
 
 
 def _dress(fd: int, entry: Entry, owner: Owner | None) -> None:
@@ -80,7 +81,7 @@ def _dress(fd: int, entry: Entry, owner: Owner | None) -> None:
     if owner is not None:
         os.fchown(fd, *owner)
     os.fchmod(fd, entry.mode & trees.MODE_BITS)
-    os.utime(fd, ns=(entry.mtime_ns, entry.mtime_ns))
+    os.utime(fd, ns=(fitting(entry.mtime_ns),) * 2)
 
 
 def swap(fresh: Path, live: Path, aside: Path) -> None:

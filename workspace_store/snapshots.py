@@ -186,7 +186,11 @@ class Capturing:
                 continue
             names.append(name)
             flat += (mode, size, status.st_mtime_ns, status.st_ctime_ns, inode & stat_index.INODE_MASK)
-        return _Directory(os.fstat(fd).st_ino & stat_index.INODE_MASK, names, array("q", flat), waiting)
+        try:
+            rows = array("q", flat)
+        except OverflowError:
+            rows = array("q", map(stat_index.fitting, flat))
+        return _Directory(os.fstat(fd).st_ino & stat_index.INODE_MASK, names, rows, waiting)
 
     def _finish(self, directory: _Directory) -> bytes:
         """The directory's tree object: the one of last time where nothing in it or below changed."""
@@ -257,7 +261,7 @@ class Capturing:
             if not settled:
                 self._result.moving = True
                 row[3] = 0  # matches nothing: read again next time
-            return trees.encode("f", name, after.st_mode, after.st_mtime_ns, size, content, _xattrs(fd)), row
+            return trees.encode("f", name, after.st_mode, row[2], size, content, _xattrs(fd)), row
         except OSError as error:
             raise _Gone(f"unreadable: {error.strerror}") from error
         finally:

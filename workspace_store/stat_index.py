@@ -48,11 +48,16 @@ class Record:
         return numbers
 
 
+def fitting(time_ns: int) -> int:
+    """A time as it fits a row: files may be dated beyond the year 2262, and archives write what they like."""
+    return max(-INODE_MASK, min(time_ns, INODE_MASK))
+
+
 def row(status: os.stat_result) -> tuple[int, int, int, int, int]:
     """What tells whether an entry changed. A directory's size says nothing."""
     mode = status.st_mode
     size = 0 if mode & 0o170000 == 0o040000 else status.st_size
-    return mode, size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino & INODE_MASK
+    return mode, size, fitting(status.st_mtime_ns), status.st_ctime_ns, status.st_ino & INODE_MASK
 
 
 def racy_from(now_ns: int) -> int:

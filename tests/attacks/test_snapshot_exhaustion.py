@@ -40,6 +40,24 @@ def test_fifos_do_not_hang(volume: Volume) -> None:
     assert time.monotonic() - started < 2
 
 
+@pytest.mark.parametrize("when", [1 << 33, 9_300_000_000, 14_000_000_000, -2_000_000_000, 10**15, -(10**15)])
+def test_a_time_that_no_clock_will_show(volume: Volume, when: int) -> None:
+    """As ``touch -d 2300-01-01`` makes it: it does not keep a tree from being kept, nor from coming back."""
+    path = volume.workspace / "far"
+    path.write_text("away")
+    (volume.workspace / "folder").mkdir()
+    for each in (path, volume.workspace / "folder"):
+        os.utime(each, (when, when))
+    dated = path.stat().st_mtime
+    assert volume.snapshot(0).number == 1
+    again = volume.snapshot(1)
+    assert not volume.diff(1, 2)
+    path.unlink()
+    volume.restore(1, as_generation=again.number + 1)
+    assert path.read_text() == "away"
+    assert abs(path.stat().st_mtime - dated) < 1 or abs(dated) > 9_223_372_036
+
+
 def test_a_huge_sparse_file_costs_what_it_holds(volume: Volume) -> None:
     path = volume.workspace / "huge"
     with path.open("wb") as file:

@@ -59,6 +59,16 @@ async def test_the_first_turn_can_be_undone_and_no_more(stage: Stage) -> None:
     assert "cannot go back so far" in await say(stage, "/undo 5")
 
 
+async def test_before_the_first_turn_there_is_no_shell_to_come_back(stage: Stage) -> None:
+    await say(stage, "echo x > file; export WHO=me; cd /usr")
+    await say(stage, "/undo")
+    said = await say(stage, "echo [$WHO] $PWD")
+    assert "[] /workspace" in said
+    assert "not used" not in said, "nothing is missing"
+    await say(stage, "/undo @1")
+    assert "me /usr" in await say(stage, "echo $WHO $PWD")
+
+
 async def test_several_turns_and_a_named_generation(stage: Stage) -> None:
     for number in (1, 2, 3):
         await say(stage, f"echo {number} > file")
