@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from uuid import UUID, uuid4
@@ -29,6 +29,8 @@ from workspace_store.tenancy import StaleTenancy, Tenancy
 log = structlog.get_logger()
 
 FLUSH_SECONDS = 1.0
+BATCH_SECONDS = 0.05
+"""How long a request that changes nothing waits for others: whoever asks after the command is to find it."""
 BATCH = 200
 MOST_WAITING = 20_000
 SETTLE_SECONDS = 5.0
@@ -80,6 +82,7 @@ class Ledger:
         self.proxy = proxy
         self._of_host = of_host
         self._waiting: list[tuple[Tenancy, Effect]] = []
+        self._noted = asyncio.Event()
         self._ended: list[tuple[Tenancy, Settled, Outgoing]] = []
         self._used: dict[tuple[UUID, str], list[int]] = defaultdict(lambda: [0, 0])
         self._turns: dict[UUID, UUID | None] = {}
@@ -160,6 +163,7 @@ class Ledger:
         """A request that changes nothing, to be written with the next batch."""
         if len(self._waiting) < MOST_WAITING:
             self._waiting.append((going.tenancy, going.row(self.proxy, "settled", reason)))
+            self._noted.set()
 
     async def refuse(self, going: Outgoing, reason: str) -> None:
         """Written at once, so that it is there when the command that asked has ended."""
@@ -172,17 +176,30 @@ class Ledger:
         used[1] += count
 
     async def keep(self) -> None:
-        """Write batches until cancelled."""
+        """Write what was noted soon after, and everything each second, until cancelled."""
+        loop = asyncio.get_running_loop()
+        due = loop.time() + FLUSH_SECONDS
         while True:
-            await asyncio.sleep(FLUSH_SECONDS)
-            await self.flush()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(due):
+                    await self._noted.wait()
+                    await asyncio.sleep(BATCH_SECONDS)
+            self._noted.clear()
+            if loop.time() < due:
+                await self._trying(self._write_batches)
+            else:
+                await self.flush()
+                due = loop.time() + FLUSH_SECONDS
 
     async def flush(self) -> None:
         """Write everything that waits."""
+        await self._trying(self._write_ended, self._write_batches, self._write_use)
+
+    @staticmethod
+    async def _trying(*writing: Callable[[], Awaitable[None]]) -> None:
         try:
-            await self._write_ended()
-            await self._write_batches()
-            await self._write_use()
+            for write in writing:
+                await write()
         except DatabaseUnavailable as error:
             log.warning("could not write the effect ledger; trying again", reason=str(error))
         except Exception:
