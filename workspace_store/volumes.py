@@ -9,7 +9,6 @@ them in a thread. One process at a time writes to a volume (a ``flock``; the ten
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import secrets
 import time
@@ -21,32 +20,21 @@ from uuid import UUID, uuid4
 
 from workspace_store import beneath, layout, live, manifests, markers, stat_index, trees
 from workspace_store.beneath import AnyPath, Owner, UnsafePath
-from workspace_store.live import FileTooLarge
-from workspace_store.manifests import Generation, Pruned, Verified
-from workspace_store.markers import Marker, VolumeDamaged
+from workspace_store.manifests import Generation, Pruned
+from workspace_store.markers import Marker
 from workspace_store.packs import (
-    PackStore,
     PackWriter,
-    VolumeError,
     naming_full_disk,
     sync_folder,
     write_durably,
     write_together,
 )
 from workspace_store.snapshots import TOP, Capture
-from workspace_store.trees import Change, Entry
+from workspace_store.volume_contents import VolumeContents
+from workspace_store.volume_rights import WriteRight
 
 OWN_FOLDER = "home/.nightporter/"
-_BUSY_SECONDS = 30.0
 _MANY_PACKS = 200
-
-
-class VolumeBusy(VolumeError):
-    """Another process has been writing to this volume for 30 s."""
-
-
-class VolumeTaken(VolumeError):
-    """Another has claimed this volume since: whoever writes here now must not."""
 
 
 class Volumes:
@@ -93,49 +81,14 @@ class Volumes:
         sync_folder(self.root)
 
 
-class Volume:
+class Volume(VolumeContents):
     """One principal's files and their generations. Close it when done."""
 
     def __init__(self, path: Path, principal: UUID, clock: Callable[[], float] = time.time) -> None:
         """Raises VolumeDamaged where the directory is not a whole volume of that principal."""
-        self.path = path
-        self.principal = principal
+        super().__init__(path, principal)
         self._clock = clock
-        self._snapshots = path / "snapshots"
-        self._generations = self._snapshots / "generations"
-        self._restoring = self._snapshots / "restoring"
-        if self.marker().principal != str(principal):
-            raise VolumeDamaged(f"{path} belongs to another principal")
-        if not layout.finish_swap(self._restoring / "live", path / "live"):
-            raise VolumeDamaged(f"{path} has no live directory; restore a generation")
-        self._store = PackStore(self._snapshots / "packs")
-        self._claim: bytes | None = None
-
-    def __enter__(self) -> Volume:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._store.close()
-
-    @property
-    def workspace(self) -> Path:
-        """To be given to a sandbox; hostile from then on."""
-        return self.path / "live" / "workspace"
-
-    @property
-    def home(self) -> Path:
-        return self.path / "live" / "home"
-
-    def marker(self) -> Marker:
-        """Raises VolumeDamaged."""
-        return markers.read(self.path)
-
-    def live_id(self) -> str:
-        """UUID of the live directory: another one after every restore."""
-        return (self.path / "live" / "id").read_text()
+        self._right = WriteRight(path, self._snapshots)
 
     def claim(self, right: str) -> None:
         """Write here from now on, and let nobody else who claimed it before: their next write is VolumeTaken.
@@ -143,24 +96,8 @@ class Volume:
         ``right`` names a tenancy. It is compared where the files are, so that a manager that slept through the loss of
         its tenancy publishes nothing, whatever it believes.
         """
-        claimed = right.encode()
         with self._locked():
-            path = self._snapshots / "claim"
-            fresh = path.with_name(f"claim-{secrets.token_hex(4)}")
-            fresh.write_bytes(claimed)
-            fresh.rename(path)
-        self._claim = claimed
-
-    def _check_claim(self) -> None:
-        """Raises VolumeTaken."""
-        if self._claim is None:
-            return
-        try:
-            there = (self._snapshots / "claim").read_bytes()
-        except FileNotFoundError:
-            return
-        if there != self._claim:
-            raise VolumeTaken(f"{self.path} has been claimed by another; nothing was written")
+            self._right.claim(right)
 
     # Snapshots
 
@@ -254,94 +191,6 @@ class Volume:
         with self._locked(), naming_full_disk(), self._store.writer() as writer:
             return make(writer, self._store.read)
 
-    # Looking
-
-    def generations(self) -> list[Generation]:
-        """Ascending. Raises ManifestCorrupt."""
-        return [manifests.load(self._generations, number) for number in manifests.numbers(self._generations)]
-
-    def numbers(self) -> set[int]:
-        """Of the generations that are there."""
-        return set(manifests.numbers(self._generations))
-
-    @property
-    def stored_bytes(self) -> int:
-        """What the objects of all generations take on the disk."""
-        self._store.refresh()
-        return self._store.stored_bytes
-
-    def generation_exists(self, number: int) -> bool:
-        return manifests.exists(self._generations, number)
-
-    def manifest(self, number: int) -> Generation:
-        """Raises GenerationMissing, ManifestCorrupt."""
-        return manifests.load(self._generations, number)
-
-    def entries(self, number: int) -> Iterator[Entry]:
-        """Everything in a generation, a directory before what is in it."""
-        return trees.entries(self._store.read, self._root(number))
-
-    def diff(self, before: int, after: int) -> list[Change]:
-        """By path; 0 is the empty generation. Raises GenerationMissing."""
-        roots = [self._root(number) if number else None for number in (before, after)]
-        return sorted(trees.diff(self._store.read, *roots), key=lambda change: change.path)
-
-    def ls(self, path: AnyPath, number: int) -> list[Entry]:
-        """A directory's entries in a generation, or the one entry of a file.
-
-        Raises FileNotFoundError, UnsafePath, GenerationMissing.
-        """
-        entry = trees.find(self._store.read, self._root(number), path)
-        if entry.kind != "d":
-            return [entry]
-        return trees.children(self._store.read, bytes.fromhex(entry.content), entry.path)
-
-    def folder(self, path: AnyPath, most: int = 1000) -> list[str]:
-        """Names in a folder as it is now in ``live``, at most so many. Raises OSError, UnsafePath."""
-        with self._live() as live_fd:
-            return live.folder(live_fd, path, most)
-
-    def read_file(self, path: AnyPath, number: int | None = None, *, max_bytes: int = 16 << 20) -> bytes:
-        """A file of a generation; None: as it is now in ``live``.
-
-        Raises FileNotFoundError, UnsafePath (a link, a directory, a path out of the volume), FileTooLarge.
-        """
-        if number is None:
-            with self._live() as live_fd:
-                return live.read_file(live_fd, path, max_bytes, self._owner())
-        entry = trees.find(self._store.read, self._root(number), path)
-        if entry.kind != "f":
-            raise UnsafePath(f"{entry.path!r} is not a regular file")
-        if entry.size > max_bytes:
-            raise FileTooLarge(f"{entry.path!r} has {entry.size} bytes, more than {max_bytes}")
-        parts = trees.content_of(self._store.read, entry)
-        data = b"".join(bytes(part) if isinstance(part, int) else part for part in parts)
-        return data.ljust(entry.size, b"\0")
-
-    def content(self, entry: Entry) -> Iterator[bytes | int]:
-        """A file's content in order: bytes, or the length of a hole."""
-        return trees.content_of(self._store.read, entry)
-
-    def lay_out(self, number: int, folder: Path) -> None:
-        """Copy a generation into the empty ``folder``, as its sandbox's owner has it. Not durable.
-
-        Raises GenerationMissing, ObjectMissing, ObjectCorrupt, VolumeFull.
-        """
-        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            with naming_full_disk():
-                self._store.refresh()
-                layout.lay_out(self._store.read, self._root(number), fd, self._owner())
-        finally:
-            os.close(fd)
-
-    def verify(self, number: int) -> Verified:
-        """Read all of a generation. Raises GenerationMissing, ManifestCorrupt, ObjectMissing, ObjectCorrupt."""
-        named = trees.Named()
-        named.add(self._store.read, self._root(number))
-        every = named.trees | named.lists | named.chunks
-        return Verified(len(every), sum(len(self._store.read(digest)) for digest in every))
-
     # Attachments
 
     def put_file(self, directory: AnyPath, name: str, data: bytes) -> str:
@@ -351,7 +200,7 @@ class Volume:
         content; the same content under the same name is left alone. Raises VolumeFull; UnsafePath where the directory
         passes a link; VolumeTaken.
         """
-        self._check_claim()
+        self._right.check()
         with self._live() as live_fd, naming_full_disk():
             return live.put_file(live_fd, directory, name, data, self._owner())
 
@@ -399,34 +248,13 @@ class Volume:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """The right to write to the volume; what a killed writer left is cleared first. Raises VolumeBusy."""
-        fd = os.open(self._snapshots / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            deadline = time.monotonic() + _BUSY_SECONDS
-            while True:
-                try:
-                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError as error:
-                    if time.monotonic() > deadline:
-                        raise VolumeBusy(f"another process is writing to {self.path}; try again later") from error
-                    time.sleep(0.005)
-            self._check_claim()
+        """Alone with the volume; what a killed writer left is cleared first. Raises VolumeBusy, VolumeTaken."""
+        with self._right.locked():
             layout.finish_swap(self._restoring / "live", self.path / "live")
             beneath.remove_path(self._restoring)
             self._store.drop_unfinished()
             self._store.refresh()
             yield
-        finally:
-            os.close(fd)
-
-    @contextlib.contextmanager
-    def _live(self) -> Iterator[int]:
-        fd = os.open(self.path / "live", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            yield fd
-        finally:
-            os.close(fd)
 
     def _capture(self, writer: PackWriter, index: Path) -> Capture:
         root, known = stat_index.load(index)
@@ -485,16 +313,6 @@ class Volume:
         """Files and links that differ, and those of them outside the agent's own folder."""
         paths = [change.path for change in trees.diff(self._store.read, before, after) if not change.is_directory]
         return len(paths), sum(not path.startswith(OWN_FOLDER) for path in paths)
-
-    def _owner(self) -> Owner | None:
-        """Of the files we create in live; None where we are not root and may not give them away."""
-        if os.geteuid() != 0:
-            return None
-        status = os.lstat(self.workspace)
-        return status.st_uid, status.st_gid
-
-    def _root(self, number: int) -> bytes:
-        return bytes.fromhex(manifests.load(self._generations, number).root)
 
     def _origin(self, number: int, parent: int, turn: str | None, note: str) -> dict[str, Any]:
         return {

@@ -39,7 +39,8 @@ from workspace_store.crash_points import Point
 from workspace_store.database import Database
 from workspace_store.liveness import Life
 from workspace_store.tenancy import StaleTenancy
-from workspace_store.volumes import Volumes, VolumeTaken
+from workspace_store.volume_rights import VolumeTaken
+from workspace_store.volumes import Volumes
 
 SKEW_US = 300_000_000
 
