@@ -7,7 +7,7 @@ import math
 from datetime import UTC, datetime
 from typing import Any
 
-from nightporter.cli import texts
+from nightporter.cli import memory_texts
 from workspace_store.imported import Words
 
 ROLES = {
@@ -33,15 +33,15 @@ def read(line: bytes) -> Words | None:
     try:
         text = line.decode("utf-8-sig").strip()
     except UnicodeDecodeError as error:
-        raise BadLine(texts.NOT_UTF8) from error
+        raise BadLine(memory_texts.NOT_UTF8) from error
     if not text:
         return None
     try:
         body = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise BadLine(texts.not_json(str(error))) from error
+        raise BadLine(memory_texts.not_json(str(error))) from error
     if not isinstance(body, dict):
-        raise BadLine(texts.NOT_AN_OBJECT)
+        raise BadLine(memory_texts.NOT_AN_OBJECT)
     return Words(_key(body), _time(body), _role(body), _text(body), _channel(body))
 
 
@@ -50,9 +50,9 @@ def _key(body: dict[str, Any]) -> str:
     if isinstance(key, int) and not isinstance(key, bool):
         key = str(key)
     if not isinstance(key, str) or not key.strip():
-        raise BadLine(texts.field_missing("id"))
+        raise BadLine(memory_texts.field_missing("id"))
     if len(key) > KEY_CHARACTERS or "\x00" in key or not key.isprintable():
-        raise BadLine(texts.field_wrong("id", "up to 512 printable characters"))
+        raise BadLine(memory_texts.field_wrong("id", "up to 512 printable characters"))
     return key
 
 
@@ -60,20 +60,20 @@ def _time(body: dict[str, Any]) -> int:
     """Microseconds since the epoch."""
     given = body.get("time")
     if given is None or isinstance(given, bool):
-        raise BadLine(texts.field_missing("time"))
+        raise BadLine(memory_texts.field_missing("time"))
     if isinstance(given, str):
         try:
             seconds = float(given) if given.replace(".", "", 1).isdigit() and len(given) > 8 else _iso(given)
         except (ValueError, OverflowError) as error:
-            raise BadLine(texts.field_wrong("time", "ISO 8601, or Unix seconds")) from error
+            raise BadLine(memory_texts.field_wrong("time", "ISO 8601, or Unix seconds")) from error
     elif isinstance(given, int | float):
         seconds = float(given)
     else:
-        raise BadLine(texts.field_wrong("time", "ISO 8601, or Unix seconds"))
+        raise BadLine(memory_texts.field_wrong("time", "ISO 8601, or Unix seconds"))
     if seconds > MILLISECONDS_FROM:
         seconds /= 1000
     if not math.isfinite(seconds) or not 0 <= seconds <= LATEST:
-        raise BadLine(texts.field_wrong("time", "between 1970 and 9999"))
+        raise BadLine(memory_texts.field_wrong("time", "between 1970 and 9999"))
     return round(seconds * 1e6)
 
 
@@ -85,16 +85,16 @@ def _iso(given: str) -> float:
 def _role(body: dict[str, Any]) -> str:
     role = body.get("role")
     if not isinstance(role, str) or role.strip().lower() not in ROLES:
-        raise BadLine(texts.field_wrong("role", "user, assistant, system or tool"))
+        raise BadLine(memory_texts.field_wrong("role", "user, assistant, system or tool"))
     return ROLES[role.strip().lower()]
 
 
 def _text(body: dict[str, Any]) -> str:
     text = body.get("text")
     if not isinstance(text, str) or not text.strip():
-        raise BadLine(texts.field_missing("text"))
+        raise BadLine(memory_texts.field_missing("text"))
     if len(text) > TEXT_CHARACTERS:
-        raise BadLine(texts.field_wrong("text", "up to a million characters"))
+        raise BadLine(memory_texts.field_wrong("text", "up to a million characters"))
     return text
 
 
@@ -103,5 +103,5 @@ def _channel(body: dict[str, Any]) -> str:
     if channel is None:
         return ""
     if not isinstance(channel, str) or len(channel) > CHANNEL_CHARACTERS:
-        raise BadLine(texts.field_wrong("channel", "a name of up to 200 characters"))
+        raise BadLine(memory_texts.field_wrong("channel", "a name of up to 200 characters"))
     return channel.replace("\x00", "")

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from nightporter import transfer
-from nightporter.cli import texts
+from nightporter.cli import db_texts, texts
 from nightporter.cli.files import new_private
 from nightporter.errors import FAILED, CommandError
 from nightporter.settings import Settings, load
@@ -49,14 +49,14 @@ def check(*, as_json: bool) -> int:
     else:
         for fault in [*unsound, *broken]:
             print(texts.plain(fault))
-        print(texts.database_checked(str(found), schema.HEAD, sum(rows.values()), events, sound=whole))
+        print(db_texts.database_checked(str(found), schema.HEAD, sum(rows.values()), events, sound=whole))
     return 0 if whole else FAILED
 
 
 def migrate(*, as_json: bool) -> int:
     settings = load()
     done = _upgraded(settings.database_url)
-    _say({"migrated": done, "schema": schema.HEAD}, texts.database_migrated(schema.HEAD, done=done), as_json)
+    _say({"migrated": done, "schema": schema.HEAD}, db_texts.database_migrated(schema.HEAD, done=done), as_json)
     return 0
 
 
@@ -73,7 +73,7 @@ def backup(file: Path, *, as_json: bool) -> int:
                 transfer.copy(source, target)
     with _connected(f"sqlite:///{file}") as connection:
         rows = sum(transfer.row_counts(connection).values())
-    _say({"file": str(file), "rows": rows}, texts.database_kept(file, rows), as_json)
+    _say({"file": str(file), "rows": rows}, db_texts.database_kept(file, rows), as_json)
     return 0
 
 
@@ -89,18 +89,18 @@ def restore(file: Path, *, replace: bool, as_json: bool) -> int:
         _copy_online(file, working)
         with _connected(f"sqlite:///{working}") as connection:
             if schema.version(connection) is None:
-                raise CommandError(texts.not_a_copy(file, "it holds nothing of Nightporter's"))
+                raise CommandError(db_texts.not_a_copy(file, "it holds nothing of Nightporter's"))
         _upgraded(f"sqlite:///{working}")
         with _connected(f"sqlite:///{working}") as connection:
             if unsound := _unsound(connection):
-                raise CommandError(texts.not_a_copy(file, unsound[0]))
+                raise CommandError(db_texts.not_a_copy(file, unsound[0]))
         done, aside = _put_in_place(settings, working, replace=replace)
     except sqlite3.DatabaseError as error:
-        raise CommandError(texts.not_a_copy(file, str(error))) from error
+        raise CommandError(db_texts.not_a_copy(file, str(error))) from error
     finally:
         _remove(working)
     kept = str(aside) if aside else None
-    said = texts.database_restored(file, sum(done.rows.values()), done.events, aside)
+    said = db_texts.database_restored(file, sum(done.rows.values()), done.events, aside)
     _say({"rows": sum(done.rows.values()), "events": done.events, "before": kept}, said, as_json)
     return 0
 
@@ -110,11 +110,11 @@ def move(url: str, *, replace: bool, as_json: bool) -> int:
     _must_be_there(settings)
     _must_stand_still(settings)
     if url == settings.database_url:
-        raise CommandError(texts.moved_nowhere())
+        raise CommandError(db_texts.moved_nowhere())
     _upgraded(url)
     done = _transferred(settings.database_url, url, replace=replace)
     report = {"to": url, "rows": done.rows, "events": done.events}
-    _say(report, texts.database_moved(url, sum(done.rows.values()), done.events), as_json)
+    _say(report, db_texts.database_moved(url, sum(done.rows.values()), done.events), as_json)
     return 0
 
 
@@ -123,7 +123,7 @@ def _put_in_place(settings: Settings, working: Path, *, replace: bool) -> tuple[
     path, aside = sqlite_path(settings.database_url), None
     if path is not None and path.exists():
         if not replace:
-            raise CommandError(texts.restore_over(path))
+            raise CommandError(db_texts.restore_over(path))
         aside = path.with_name(f"{path.name}.before-{datetime.now(UTC):%Y%m%dT%H%M%S}")
         _copy_online(path, aside)
     _upgraded(settings.database_url)
@@ -151,7 +151,7 @@ def _copy_online(path: Path, to: Path) -> None:
 def _fresh(file: Path) -> Iterator[Path]:
     """A file to write that gets its name when it is whole."""
     if file.exists():
-        raise CommandError(texts.copy_exists(file))
+        raise CommandError(db_texts.copy_exists(file))
     half = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         yield half
@@ -160,9 +160,9 @@ def _fresh(file: Path) -> Iterator[Path]:
         # Not rename: what somebody put there meanwhile is not to be lost.
         os.link(half, file)
     except FileExistsError as error:
-        raise CommandError(texts.copy_exists(file)) from error
+        raise CommandError(db_texts.copy_exists(file)) from error
     except OSError as error:
-        raise CommandError(texts.copy_not_written(file, error.strerror or str(error))) from error
+        raise CommandError(db_texts.copy_not_written(file, error.strerror or str(error))) from error
     except TransferError as error:
         raise CommandError(str(error)) from error
     finally:
@@ -202,7 +202,7 @@ def _must_stand_still(settings: Settings) -> None:
     lives = settings.home / "run" / "lives"
     living = [name for role in ROLES for name in liveness.alive(lives, role)] if lives.is_dir() else []
     if living:
-        raise CommandError(texts.stop_first(settings.home))
+        raise CommandError(db_texts.stop_first(settings.home))
 
 
 def _upgraded(url: str) -> bool:
@@ -211,7 +211,7 @@ def _upgraded(url: str) -> bool:
     except (schema.SchemaTooNew, schema.SqliteTooOld, ArgumentError) as error:
         raise CommandError(str(error)) from error
     except DBAPIError as error:
-        raise CommandError(texts.database_away(str(error.orig))) from error
+        raise CommandError(db_texts.database_away(str(error.orig))) from error
 
 
 @contextlib.contextmanager
@@ -224,7 +224,7 @@ def _connected(url: str, *, write: bool = False) -> Iterator[Connection]:
         with engine.begin() as connection:
             yield connection
     except DBAPIError as error:
-        raise CommandError(texts.database_away(str(error.orig))) from error
+        raise CommandError(db_texts.database_away(str(error.orig))) from error
     finally:
         engine.dispose()
 

@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 
 from agent.embeddings import choosing
 from agent.embeddings.embedder import EmbedderAway
-from nightporter.cli import history_file, texts, wiring
+from nightporter.cli import history_file, memory_texts, texts, wiring
 from nightporter.cli.administering import confirm
 from nightporter.cli.files import new_private
 from nightporter.cli.history_file import BadLine
@@ -40,7 +40,7 @@ def listed(user: str, limit: int, *, ever: bool, as_json: bool) -> int:
         return memory.notes(connection, owner, limit, ever=ever)
 
     rows = [memory.as_json(note) for note in _run(load(), query, user, "read_now")]
-    lines = ((row, texts.note(row["id"], row["text"], row["kind"], _moment(row["at"]))) for row in rows)
+    lines = ((row, memory_texts.note(row["id"], row["text"], row["kind"], _moment(row["at"]))) for row in rows)
     _print(lines, as_json=as_json)
     return 0
 
@@ -55,7 +55,7 @@ def search(user: str, words: str, most: int, *, as_json: bool) -> int:
         return hits(connection, owner, memory.search(connection, owner, words, most, meaning=meaning))
 
     found = _run(settings, query, user, "read_now")
-    lines = ((row, texts.hit(row["id"], row["kind"], row["text"], row["time"], row["score"])) for row in found)
+    lines = ((row, memory_texts.hit(row["id"], row["kind"], row["text"], row["time"], row["score"])) for row in found)
     _print(lines, as_json=as_json)
     return 0 if found else FAILED
 
@@ -78,7 +78,7 @@ def _meaning(settings: Settings, user: str, words: str) -> Vector | None:
     try:
         (vector,) = asyncio.run(embed())
     except EmbedderAway as error:
-        sys.stderr.write(f"{texts.by_words_alone(str(error))}\n")
+        sys.stderr.write(f"{memory_texts.by_words_alone(str(error))}\n")
         return None
     return Vector(embedder.model, vector) if vector is not None else None
 
@@ -107,9 +107,9 @@ def forget(user: str, what: Sequence[str], *, yes: bool, as_json: bool) -> int:
     settings = load()
     targets = _run(settings, lambda connection, owner: _meant(connection, owner, what), user, "read_now")
     if not targets:
-        raise CommandError(texts.nothing_to_forget())
+        raise CommandError(memory_texts.nothing_to_forget())
     if not yes:
-        confirm(texts.about_to_forget(list(map(target, targets))))
+        confirm(memory_texts.about_to_forget(list(map(target, targets))))
 
     def erase(connection: Connection, owner: UUID) -> dict[str, int]:
         return erasure.forget(connection, owner, targets, by="the command line").to_json()
@@ -123,7 +123,7 @@ def _meant(connection: Connection, owner: UUID, what: Sequence[str]) -> list[Tar
     named = [erasure.named(connection, owner, word) for word in what]
     if all(named):
         if any(len(found) > 1 for found in named):
-            raise CommandError(texts.names_several())
+            raise CommandError(memory_texts.names_several())
         return erasure.with_origins(connection, owner, [found[0] for found in named])
     words = " ".join(what)
     found = memory.search(connection, owner, words, FORGOTTEN_AT_ONCE)
@@ -141,7 +141,11 @@ def export(user: str, file: Path, *, as_json: bool) -> int:
         raise CommandError(texts.export_exists(file)) from error
     except OSError as error:
         raise CommandError(texts.export_failed(file, error.strerror or str(error))) from error
-    print(json.dumps({"file": str(file), **counts}) if as_json else texts.exported_memory(file, sum(counts.values())))
+    print(
+        json.dumps({"file": str(file), **counts})
+        if as_json
+        else memory_texts.exported_memory(file, sum(counts.values()))
+    )
     return 0
 
 
@@ -154,9 +158,11 @@ def import_history(user: str, file: Path, *, as_json: bool) -> int:
         _import(settings, owner, lines, report)
     bad = sorted(report["bad"], key=lambda one: one["line"])
     for one in bad:
-        sys.stderr.write(f"{texts.bad_line(one['line'], one['reason'])}\n")
+        sys.stderr.write(f"{memory_texts.bad_line(one['line'], one['reason'])}\n")
     print(
-        json.dumps({**report, "bad": bad}) if as_json else texts.imported(report["imported"], report["known"], len(bad))
+        json.dumps({**report, "bad": bad})
+        if as_json
+        else memory_texts.imported(report["imported"], report["known"], len(bad))
     )
     return FAILED if bad else 0
 
@@ -184,7 +190,7 @@ def _import(settings: Settings, owner: UUID, lines: Iterable[bytes], report: dic
         report["imported"] += taken.new
         report["known"] += taken.known - len(taken.other)
         for key in taken.other:
-            bad(batch[key][0], texts.other_words(key))
+            bad(batch[key][0], memory_texts.other_words(key))
         batch.clear()
 
     try:
@@ -201,7 +207,7 @@ def _import(settings: Settings, owner: UUID, lines: Iterable[bytes], report: dic
                 if batch[words.key][1] == words:
                     report["known"] += 1
                 else:
-                    bad(number, texts.other_words(words.key))
+                    bad(number, memory_texts.other_words(words.key))
                 continue
             batch[words.key] = number, words
             if len(batch) >= BATCH:

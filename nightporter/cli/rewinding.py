@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 
 from identity.users import Claim
 from nightporter import services
-from nightporter.cli import texts, wiring
+from nightporter.cli import texts, wiring, workspace_texts
 from nightporter.cli.files import new_private
 from nightporter.errors import FAILED, CommandError, NotRunning
 from nightporter.settings import Settings, load
@@ -45,14 +45,14 @@ def state(name: str, *, as_json: bool) -> int:
             data = volume.read_file(STATE_FILE, max_bytes=STATE_FILE_BYTES)
             kept = json.loads(data)
         except FileNotFoundError as error:
-            raise CommandError(texts.no_state()) from error
+            raise CommandError(workspace_texts.no_state()) from error
         except (UnsafePath, VolumeError, ValueError) as error:
-            raise CommandError(texts.state_unreadable(str(error))) from error
+            raise CommandError(workspace_texts.state_unreadable(str(error))) from error
     try:
         number_of(data, held)
     except Refused as error:
-        print(texts.state_not_believed(str(error)), file=sys.stderr)
-    _print(json.dumps(kept, ensure_ascii=False) if as_json else texts.plain(texts.state(kept)))
+        print(workspace_texts.state_not_believed(str(error)), file=sys.stderr)
+    _print(json.dumps(kept, ensure_ascii=False) if as_json else texts.plain(workspace_texts.state(kept)))
     return 0
 
 
@@ -63,11 +63,11 @@ def environment(name: str, *, as_json: bool) -> int:
         try:
             found = environment_file.read(volume)
         except environment_file.Unreadable as error:
-            raise CommandError(texts.environment_unreadable(str(error))) from error
+            raise CommandError(workspace_texts.environment_unreadable(str(error))) from error
     if as_json:
         _print(json.dumps(found and found.model_dump(), ensure_ascii=False))
     else:
-        _print(texts.plain(texts.environment(found)) if found else texts.nothing_installed())
+        _print(texts.plain(workspace_texts.environment(found)) if found else workspace_texts.nothing_installed())
     return 0
 
 
@@ -82,7 +82,7 @@ def diff(name: str, number: int, *, as_json: bool) -> int:
             for change in differences.changes(volume, before, after):
                 _print(json.dumps({"path": change.path, "kind": change.kind}, ensure_ascii=False))
         else:
-            _print(differences.between(volume, before, after) or texts.NOTHING_DIFFERS)
+            _print(differences.between(volume, before, after) or workspace_texts.NOTHING_DIFFERS)
     return 0
 
 
@@ -100,7 +100,7 @@ def export(name: str, file: Path, number: int, *, as_json: bool) -> int:
     held = wiring.run(settings, lambda connection, _: tenancies.look(connection, owner), None, "read_now")
     wanted = number or held.generation
     if not wanted:
-        raise CommandError(texts.no_generation())
+        raise CommandError(workspace_texts.no_generation())
     try:
         with _volume(settings, owner) as volume, new_private(file) as to:
             entries = archives.write(volume, wanted, to)
@@ -108,7 +108,7 @@ def export(name: str, file: Path, number: int, *, as_json: bool) -> int:
         raise CommandError(texts.export_exists(file)) from error
     size = file.stat().st_size
     body = {"file": str(file), "generation": wanted, "entries": entries, "bytes": size}
-    _print(json.dumps(body) if as_json else texts.exported_workspace(str(file), wanted, entries, size))
+    _print(json.dumps(body) if as_json else workspace_texts.exported_workspace(str(file), wanted, entries, size))
     return 0
 
 
@@ -119,7 +119,7 @@ def import_(name: str, file: Path, *, as_json: bool) -> int:
         with _volume(settings, owner) as volume, file.open("rb") as source:
             root = archives.read(volume, source)
     except (VolumeError, OSError) as error:
-        raise CommandError(texts.not_imported(str(file), str(error))) from error
+        raise CommandError(workspace_texts.not_imported(str(file), str(error))) from error
     return move(name, f"/import {root}", as_json=as_json)
 
 
@@ -132,7 +132,7 @@ def _owner(name: str) -> tuple[Settings, UUID]:
 def _volume(settings: Settings, owner: UUID) -> Volume:
     volumes = Volumes(services.volumes_folder(settings))
     if not volumes.exists(owner):
-        raise CommandError(texts.no_generation())
+        raise CommandError(workspace_texts.no_generation())
     try:
         return volumes.open(owner)
     except VolumeError as error:
@@ -142,7 +142,7 @@ def _volume(settings: Settings, owner: UUID) -> Volume:
 def _ask(settings: Settings, owner: UUID, words: str) -> dict[str, Any]:
     """Queue a row for a runner and wait for its answer. Raises NotRunning."""
     if settings.database_url.startswith("sqlite") and not liveness.alive(settings.home / "run" / "lives", "runner"):
-        raise NotRunning(texts.nothing_serves())
+        raise NotRunning(workspace_texts.nothing_serves())
     identifier = uuid4()
     told = Envelope("local", "", identifier.hex, Claim("local", "", "", "", ""), "command line", "", words)
 
@@ -162,7 +162,7 @@ def _ask(settings: Settings, owner: UUID, words: str) -> dict[str, Any]:
             found = wiring.run(settings, lambda connection, _: outbox.answers(connection, identifier), None, "read_now")
             return {"status": row.status, "replies": [each.text for each in found]}
         time.sleep(_POLL_SECONDS)
-    raise NotRunning(texts.nobody_serves())
+    raise NotRunning(workspace_texts.nobody_serves())
 
 
 def _print(text: str) -> None:

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from sandbox_runner.environment_file import Environment
+from typing import Any
 
 PROMPT = "> "
 _CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -130,10 +125,7 @@ def status(found: dict[str, Any]) -> str:
         lines.append(f"beats    every {beat['every']}{quiet}")
     lines += [f"channel  {plain(problem)}" for problem in found["channels"]]
     lines += [f"{name:44} {value:g}" for name, value in sorted(found["figures"].items())]
-    lines += [
-        plain(f"{row['state']:<18} {row['channel']}: {row['reason']} (reply {row['reply']})")
-        for row in found["undelivered"]
-    ]
+    lines += [plain(_undelivered(row)) for row in found["undelivered"]]
     return "\n".join(lines)
 
 
@@ -241,59 +233,6 @@ def forgotten(receipt: str) -> str:
     return f"Forgotten. The receipt is {receipt}; the journal's chain still verifies (nightporter journal verify)."
 
 
-NOTHING_DIFFERS = "Nothing differs."
-
-
-def no_state() -> str:
-    return "There is no process state yet: no command has run in a sandbox."
-
-
-def state_unreadable(reason: str) -> str:
-    return f"The process state cannot be read ({reason}); the next wake takes the one of the last good generation."
-
-
-def state_not_believed(reason: str) -> str:
-    return f"The next wake will not use this but the state of the last good generation: {reason}."
-
-
-def nothing_installed() -> str:
-    return "Nothing is installed in this workspace: no package of pip, npm, apt, uv or cargo."
-
-
-def environment_unreadable(reason: str) -> str:
-    return f"environment.json cannot be used ({reason}); it is written anew when something is installed."
-
-
-def environment(found: Environment) -> str:
-    """``environment.json`` for people."""
-    base = found.base
-    pythons = ", ".join(f"Python {version} ({path})" for path, version in sorted(base.python.items()))
-    facts = [base.system, base.machine, f"glibc {base.glibc}", pythons, f"Node {base.node or 'none'}"]
-    lines = [f"on {', '.join(filter(None, facts))}", f"   {base.digest}"]
-    for place in found.python:
-        kind = "pip" if place.kind == "user" else "virtual environment"
-        lines.append(f"{kind}, Python {place.python}, {place.where}:")
-        lines += [f"  {line}" for line in place.packages]
-    for name, packages in (("npm", found.npm), ("uv", found.uv), ("cargo", found.cargo)):
-        lines += [f"{name}:", *(f"  {line}" for line in packages)] if packages else []
-    if found.apt:
-        lines.append("apt:")
-        lines += [f"  {each.package} {each.version}{'' if each.asked else ' (needed)'}" for each in found.apt]
-    lines += [f"not kept: {name}" for name in found.not_kept]
-    if found.rebuilt is not None:
-        lines += [f"rebuilt: {line}" for line in found.rebuilt.done]
-        lines += [f"not rebuilt: {line}" for line in found.rebuilt.failed]
-    return "\n".join(lines)
-
-
-def no_generation() -> str:
-    return "There is no generation of this workspace yet."
-
-
-def exported_workspace(file: str, generation: int, entries: int, size: int) -> str:
-    return f"Generation {generation} ({entries} entries) is in {file} ({size} bytes)."
-
-
 CUT_EVENTS = "Long events are cut at `…`; `--json` shows them whole."
 
 
@@ -303,163 +242,3 @@ def earlier_events(count: int) -> str:
 
 def later_events(seq: int) -> str:
     return f"There are more: go on with `--after {seq}`."
-
-
-def nothing_serves() -> str:
-    return "Nothing serves this home now, so nothing was changed. Start it (`nightporter up`), and say it again."
-
-
-def nobody_serves() -> str:
-    return "No runner has served this yet; it is done when one runs (`nightporter up`)."
-
-
-def state(kept: Mapping[str, Any]) -> str:
-    """``session_state.json`` for people."""
-    lines = []
-    for name, terminal in sorted(kept.get("terminals", {}).items()):
-        lines.append(f"terminal {name}: in {terminal.get('cwd')}, umask {terminal.get('umask')}")
-        for variable, held in sorted(terminal.get("variables", {}).items()):
-            flags = f" ({held.get('flags')})" if held.get("flags") else ""
-            lines.append(f"  {variable}{flags}={json.dumps(held.get('value'), ensure_ascii=False)[:200]}")
-        for key in ("functions", "aliases", "traps", "options", "shopt", "limits", "positional", "unset", "not_kept"):
-            held = terminal.get(key)
-            if held:
-                shown = ", ".join(map(str, sorted(held) if isinstance(held, dict) else held))
-                lines.append(f"  {key.replace('_', ' ')}: {shown[:500]}")
-        lines.append(f"  history: {len(terminal.get('history', []))} commands")
-        if terminal.get("open"):
-            lines.append(f"  open in it: {terminal['open']} (it cannot be brought back)")
-        lines += [f"  | {line}" for line in terminal.get("scrollback", [])]
-    for task in kept.get("tasks", []):
-        command = " ".join(map(str, task.get("argv", [])))[:200]
-        lines.append(
-            f"task {task.get('task')}: {command}, policy {task.get('policy')}, started {task.get('starts')}x, "
-            f"log {task.get('log') or 'none'}"
-        )
-    lines += [f"timer: {line}" for line in str(kept.get("crontab", "")).splitlines() if line.strip()]
-    return "\n".join(lines) or "Nothing is kept."
-
-
-def not_imported(file: str, reason: str) -> str:
-    return f"{file} was not imported, and nothing was changed: {reason}"
-
-
-NOT_UTF8 = "it is not UTF-8"
-NOT_AN_OBJECT = "it is no JSON object"
-
-
-def not_json(reason: str) -> str:
-    return f"it is not JSON ({reason})"
-
-
-def field_missing(name: str) -> str:
-    return f"`{name}` is missing or empty"
-
-
-def field_wrong(name: str, wanted: str) -> str:
-    return f"`{name}` must be {wanted}"
-
-
-def other_words(key: str) -> str:
-    return f"id {key!r} was there already, with other words; those stay"
-
-
-def bad_line(number: int, reason: str) -> str:
-    return f"line {number}: {reason}"
-
-
-def imported(new: int, known: int, bad: int) -> str:
-    left = f" {bad} lines were not taken; mend them and import the file again." if bad else ""
-    return f"Imported {new} messages; {known} were there already.{left}"
-
-
-def note(identifier: str, text: str, kind: str, at: str) -> str:
-    return f"{identifier.replace('-', '')[:8]}  {at}  {kind:10}  {' '.join(text.split())}"
-
-
-def hit(identifier: str, kind: str, text: str, at: str, score: float) -> str:
-    return f"{identifier.replace('-', '')[:8]}  {at[:16]}  {score:.4f}  {kind:8}  {' '.join(text.split())[:300]}"
-
-
-def nothing_to_forget() -> str:
-    return "Nothing in memory is called so, or holds all of these words."
-
-
-def exported_memory(file: Path, lines: int) -> str:
-    return f"{file} holds {lines} lines: notes, turns, imported words and the journal."
-
-
-def by_words_alone(reason: str) -> str:
-    return f"Searched by words alone: {reason}."
-
-
-def names_several() -> str:
-    return "An id names several things; give more of it."
-
-
-def about_to_forget(lines: Sequence[str]) -> str:
-    return "This forgets for good:\n" + "\n".join(f"- {line}" for line in lines)
-
-
-# nightporter db
-
-
-def database_checked(found: str, head: str, rows: int, events: int, *, sound: bool) -> str:
-    if found != head:
-        return (
-            f"The database is at schema {found}, this release has {head}; bring it there with: nightporter db migrate"
-        )
-    if not sound:
-        return "The database is damaged; restore a copy with: nightporter db restore FILE --replace"
-    return f"The database is sound: schema {head}, {rows} rows, {events} journal events whose chains hold."
-
-
-def database_migrated(head: str, *, done: bool) -> str:
-    return f"The database is at schema {head} now." if done else f"The database was at schema {head} already."
-
-
-def database_kept(file: Path, rows: int) -> str:
-    return (
-        f"{file} holds a copy of the database ({rows} rows). Volumes and blobs are files of their own:"
-        " keep the folders volumes and blobs of the home as well, after this."
-    )
-
-
-def database_restored(file: Path, rows: int, events: int, aside: Path | None) -> str:
-    before = f" What was there before is in {aside}." if aside else ""
-    return f"The database is as {file} was: {rows} rows, {events} journal events whose chains hold.{before}"
-
-
-def database_moved(url: str, rows: int, events: int) -> str:
-    return (
-        f"Copied and compared: {rows} rows, {events} journal events whose chains hold. To use it, set in"
-        f' nightporter.toml: database_url = "{url}"'
-    )
-
-
-def not_a_copy(file: Path, reason: str) -> str:
-    return f"{file} is not a whole copy of a database ({reason}); nothing was changed."
-
-
-def restore_over(path: Path) -> str:
-    return f"There is a database in {path} already; to put the copy in its place, say --replace (it is kept beside it)."
-
-
-def copy_exists(file: Path) -> str:
-    return f"{file} exists already and is not written over; name another file."
-
-
-def copy_not_written(file: Path, reason: str) -> str:
-    return f"{file} cannot be written ({reason}); name a file in a folder of yours."
-
-
-def stop_first(home: Path) -> str:
-    return f"Nightporter runs in {home}; stop it first, so that nothing is written meanwhile."
-
-
-def moved_nowhere() -> str:
-    return "That is the database in use; name another one."
-
-
-def database_away(reason: str) -> str:
-    return f"The database cannot be used: {plain(reason).strip()}"

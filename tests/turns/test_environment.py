@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agent.sandbox import CommandResult, WakeReport
-from nightporter.cli import texts
+from nightporter.cli import workspace_texts
 from sandbox_runner import environment_file
 from tests.sandbox_runner.packages.archive import Deb, build, wheel
 from tests.turns.stage import Stage
@@ -242,7 +242,7 @@ async def test_it_is_shown_to_people(stage: Stage) -> None:
     with its.manager.seating.volumes.open(stage.owner) as volume:
         found = environment_file.read(volume)
     assert found is not None
-    told = texts.environment(found)
+    told = workspace_texts.environment(found)
     assert "mine==1.0" in told
     assert found.base.digest in told
     assert found.base.system in told
