@@ -15,9 +15,9 @@ from identity.users import User
 from nightporter.cli import texts
 from nightporter.cli.administering import confirm
 from nightporter.errors import CommandError
-from nightporter.moving import arriving, departing, rooms, tokens
+from nightporter.moving import arriving, departing, installation, tokens
 from nightporter.moving import texts as moving_texts
-from nightporter.moving.rooms import Installation
+from nightporter.moving.installation import Installation
 from nightporter.settings import load
 from workspace_store.database import now_us
 
@@ -103,7 +103,7 @@ def bring(
 
 def _run(do: Callable[[Installation], Said], as_json: bool) -> int:
     try:
-        with rooms.opened(load()) as house:
+        with installation.opened(load()) as house:
             said, body = do(house)
     except (MoveRefused, AdminRefused) as error:
         raise CommandError(texts.not_done(str(error))) from error

@@ -26,7 +26,7 @@ from identity.moves import MoveRefused
 from identity.users import Claim
 from nightporter import signing
 from nightporter.moving import activating, tokens
-from nightporter.moving.rooms import Installation
+from nightporter.moving.installation import Installation
 from workspace_store import archives, bundles, liveness, schema
 from workspace_store.blobs import DirectoryBlobs
 from workspace_store.bundles import Bundle, BundleRefused, Content

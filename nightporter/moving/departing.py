@@ -27,7 +27,7 @@ from identity.moves import Departure, Mark, MoveRefused, NotQuiet
 from identity.users import User
 from nightporter import __version__, signing
 from nightporter.moving import tokens
-from nightporter.moving.rooms import Installation
+from nightporter.moving.installation import Installation
 from nightporter.moving.tokens import Grant
 from sandbox_runner import kept_state
 from sandbox_runner.published import snapshot_of, write_checkpoint

@@ -21,7 +21,7 @@ from identity.moves import MoveRefused
 from identity.users import Claim, User
 from nightporter import signing
 from nightporter.moving import tokens
-from nightporter.moving.rooms import Installation
+from nightporter.moving.installation import Installation
 from tests.nightporter import moving
 from workspace_store import archives, bundles, journal
 from workspace_store.volumes import Volumes

@@ -17,7 +17,7 @@ from identity.users import Claim, User
 from nightporter import signing
 from nightporter.moving import arriving, departing, tokens
 from nightporter.moving.arriving import Arrived, Wanted
-from nightporter.moving.rooms import Installation
+from nightporter.moving.installation import Installation
 from workspace_store import journal, memory, principal, tenancy
 from workspace_store.database import Database, now_us
 from workspace_store.journal import Event

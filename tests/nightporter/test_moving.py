@@ -13,7 +13,7 @@ from sqlalchemy import Connection, select, update
 from identity import administration, forgetting, luggage, merging, moves, users
 from identity.moves import MoveRefused
 from nightporter.moving import departing, tokens
-from nightporter.moving.rooms import Installation
+from nightporter.moving.installation import Installation
 from router import actions
 from router.actions import Answered
 from tests.nightporter import moving

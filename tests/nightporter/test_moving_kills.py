@@ -18,7 +18,7 @@ from sqlalchemy import Engine, event
 from identity.moves import MoveRefused
 from identity.users import User
 from nightporter import signing
-from nightporter.moving.rooms import Installation
+from nightporter.moving.installation import Installation
 from tests import processes
 from tests.nightporter import moving
 from workspace_store import bundles, journal
