@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import ModuleType
 from typing import Annotated
 
 import typer
@@ -11,6 +10,7 @@ import typer
 import nightporter
 from nightporter.cli.db_app import db
 from nightporter.cli.memory_app import memory
+from nightporter.cli.runner_app import AgentFile, runner, serving
 from nightporter.cli.schedules_app import schedules
 from nightporter.cli.users_app import users
 
@@ -36,6 +36,7 @@ app.add_typer(db, name="db")
 app.add_typer(journal, name="journal")
 app.add_typer(workspace, name="workspace")
 app.add_typer(channel, name="channel")
+app.add_typer(runner, name="runner")
 channel.add_typer(channel_parse, name="parse")
 channel.add_typer(channel_render, name="render")
 
@@ -43,9 +44,6 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 User = Annotated[str, typer.Option("--user", help="Speak as this user of the local channel; the owner by default.")]
 Whose = Annotated[
     str, typer.Argument(metavar="USER", help="UUID, or a name such as local:ann, email:a@b.org, slack:T1/C1 (a room).")
-]
-AgentFile = Annotated[
-    Path | None, typer.Option("--agent", metavar="FILE", help="Python file of an agent of your own, as agent.file.")
 ]
 Files = Annotated[list[Path], typer.Argument(exists=True, dir_okay=False, readable=True, help="Files, in order.")]
 
@@ -67,50 +65,16 @@ def options(
     """Options of every command."""
 
 
-def _serving() -> ModuleType:
-    import gc
-
-    gc.disable()  # until the forks all of this is kept anyway; looking for garbage is a sixth of the start
-    from nightporter.cli import serving
-
-    return serving
-
-
 @app.command()
 def up(agent: AgentFile = None) -> int:
     """Start everything on this machine, and keep it running until Ctrl-C."""
-    return int(_serving().up(agent))
+    return int(serving().up(agent))
 
 
 @app.command()
 def gateway() -> int:
     """Start the gateway alone: messages in, replies out."""
-    return int(_serving().gateway())
-
-
-runner_app = typer.Typer(help="Start a runner alone: turns, and the sandboxes of this host; or let it leave.")
-app.add_typer(runner_app, name="runner")
-
-
-@runner_app.callback(invoke_without_command=True)
-def runner(context: typer.Context, agent: AgentFile = None) -> int:
-    """Start a runner alone: turns, and the sandboxes of this host."""
-    return int(_serving().runner(agent)) if context.invoked_subcommand is None else 0
-
-
-@runner_app.command("drain")
-def runner_drain(
-    seconds: Annotated[
-        float, typer.Option(min=1, help="How long turns may take to end before they are cut off.")
-    ] = 600.0,
-) -> int:
-    """Let the runners of this host leave: they end their turns, put their sandboxes to sleep, and exit; others go on.
-
-    Exit code 1: a turn was cut off after `--seconds`; another runner goes on with it. 3: no runner runs here.
-    """
-    from nightporter.cli import leaving
-
-    return leaving.drain(seconds)
+    return int(serving().gateway())
 
 
 @app.command()
