@@ -28,7 +28,7 @@ from router import commands, files, joining, strangers, texts
 from router.actions import Woken
 from router.doors import Doors
 from router.envelope import Envelope
-from workspace_store import attachments, inbox, journal, outbox, principal
+from workspace_store import attachments, bursts, inbox, journal, outbox, principal
 from workspace_store.approvals import Hooks
 from workspace_store.blobs import Blobs
 from workspace_store.crash_points import Point, reached
@@ -179,12 +179,12 @@ class Inbox:
         """The row that this message belongs to, which goes on settling if this one shows a sign as well."""
         place = heard.place
         strand = (place.channel, place.account, place.conversation, place.thread)
-        first = inbox.settling(connection, heard.owner, heard.user.id, strand)
+        first = bursts.settling(connection, heard.owner, heard.user.id, strand)
         if first is None:
             return None
         now = database_now_us(connection)
         until = min(now + int(self.settling.quiet * 1e6), first.received_at + int(self.settling.most * 1e6))
-        inbox.settle(connection, first.id, until if heard.envelope.more else 0)
+        bursts.settle(connection, first.id, until if heard.envelope.more else 0)
         return first.id
 
     def _settles_at(self, connection: Connection, heard: _Heard, burst: UUID | None, *, acted: bool) -> int:

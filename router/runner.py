@@ -27,7 +27,7 @@ from sandbox_runner.rewind import Rewinder
 from sandbox_runner.sandboxes import ManagerAway
 from sandbox_runner.turn import TurnRunner
 from sandbox_runner.turn_in_hand import Begun
-from workspace_store import drafts, inbox, journal, liveness, outbox, principal, wholeness
+from workspace_store import bursts, drafts, inbox, journal, liveness, outbox, principal, wholeness
 from workspace_store.database import Database, DatabaseUnavailable, database_now_us
 from workspace_store.inbox import Row
 from workspace_store.journal import Event
@@ -303,7 +303,7 @@ class Runner:
                 own_calls.give_up(connection, lease.principal, row.turn)
             finished = [
                 row.id,
-                *(one.id for one in inbox.burst_of(connection, row.burst or row.id) if one.id != row.id),
+                *(one.id for one in bursts.of(connection, row.burst or row.id) if one.id != row.id),
             ]
             inbox.finish(connection, finished, status)
             principal.drained(connection, lease.principal, len(finished))

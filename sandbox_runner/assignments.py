@@ -15,7 +15,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
-from workspace_store import inbox, journal
+from workspace_store import bursts, inbox, journal
 from workspace_store.inbox import Row
 from workspace_store.journal import Event
 from workspace_store.outbox import Address
@@ -61,10 +61,10 @@ class Assignment:
 
 def read(rows: Sequence[Row], read_message: Callable[[Row], Assignment]) -> list[Assignment]:
     """Rows in order of arrival as assignments; those of one burst are one, in the order they were said."""
-    bursts: dict[UUID, list[Assignment]] = {}
+    together: dict[UUID, list[Assignment]] = {}
     for row in rows:
-        bursts.setdefault(row.burst or row.id, []).append(read_message(row))
-    return [_as_one(parts) for parts in bursts.values()]
+        together.setdefault(row.burst or row.id, []).append(read_message(row))
+    return [_as_one(parts) for parts in together.values()]
 
 
 def _as_one(parts: list[Assignment]) -> Assignment:
@@ -84,7 +84,7 @@ def _as_one(parts: list[Assignment]) -> Assignment:
 def take_at_start(connection: Connection, lease: Lease, row: Row, turn: UUID, arrivals: Arrivals) -> list[Row]:
     """What a turn that begins with ``row`` takes in with it: the rest of its burst; ``collect``: all that waits."""
     first = row.burst or row.id
-    taken = [one for one in inbox.burst_of(connection, first) if one.id != row.id]
+    taken = [one for one in bursts.of(connection, first) if one.id != row.id]
     if arrivals == "collect" and row.kind == "message":
         known = {row.id, *(one.id for one in taken)}
         taken += [one for one in inbox.waiting_like(connection, row) if one.id not in known]

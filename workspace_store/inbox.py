@@ -99,15 +99,15 @@ class Row:
         return self.channel, self.account, self.conversation, self.thread
 
 
-_COLUMNS = [inbox.c[name] for name in Row.__dataclass_fields__]
+COLUMNS = [inbox.c[name] for name in Row.__dataclass_fields__]
 
 
 # Built once: building a statement costs five times what executing it does.
 _INSERT = inbox.insert()
-_FIND = select(*_COLUMNS).where(inbox.c.dedupe_key == bindparam("key"))
-_GET = select(*_COLUMNS).where(inbox.c.id == bindparam("of"))
+_FIND = select(*COLUMNS).where(inbox.c.dedupe_key == bindparam("key"))
+_GET = select(*COLUMNS).where(inbox.c.id == bindparam("of"))
 _OLDEST = (
-    select(*_COLUMNS)
+    select(*COLUMNS)
     .where(inbox.c.principal == bindparam("owner"), inbox.c.status == bindparam("having"))
     .order_by(inbox.c.seq)
     .limit(1)
@@ -115,32 +115,14 @@ _OLDEST = (
 _RUNNING_TURN = (
     select(inbox.c.turn).where(inbox.c.principal == bindparam("owner"), inbox.c.status == "running").limit(1)
 )
-_STRAND = ("at", "account_is", "talk", "thread_is")
-_SETTLING = (
-    select(*_COLUMNS)
-    .where(
-        inbox.c.principal == bindparam("owner"),
-        inbox.c.status == "pending",
-        inbox.c.settles_at > 0,
-        inbox.c.actor == bindparam("by"),
-        inbox.c.channel == bindparam("at"),
-        inbox.c.account == bindparam("account_is"),
-        inbox.c.conversation == bindparam("talk"),
-        inbox.c.thread == bindparam("thread_is"),
-    )
-    # The newest: one that has settled may wait for its turn still when another begins to settle.
-    .order_by(inbox.c.seq.desc())
-    .limit(1)
-)
 _START = (
     update(inbox)
     .where(inbox.c.id == bindparam("of"), inbox.c.status.in_(("pending", "running", "waiting")))
     .values(status="running", turn=bindparam("by"), alone=bindparam("by_itself"))
-    .returning(*_COLUMNS)
+    .returning(*COLUMNS)
 )
-_BURST = select(*_COLUMNS).where(inbox.c.burst == bindparam("first"), inbox.c.status == "pending").order_by(inbox.c.seq)
 _TAKEN = (
-    select(*_COLUMNS)
+    select(*COLUMNS)
     .where(inbox.c.turn == bindparam("by"), inbox.c.status.in_(("running", "taken")))
     .order_by(inbox.c.seq)
 )
@@ -199,30 +181,12 @@ def settled_at(connection: Connection, owner: UUID) -> int | None:
 
 def _waiting(connection: Connection, owner: UUID) -> list[Row]:
     rows = connection.execute(
-        select(*_COLUMNS)
+        select(*COLUMNS)
         .where(inbox.c.principal == owner, inbox.c.status == "pending")
         .order_by(inbox.c.seq)
         .limit(WAITING_LOOKED_AT)
     )
     return [Row(**row._mapping) for row in rows]
-
-
-def settling(connection: Connection, owner: UUID, actor: UUID, strand: tuple[str, str, str, str]) -> Row | None:
-    """What one person said in a strand and still settles: what they say now belongs to it. Lock the principal first."""
-    given = {"owner": owner, "by": actor, **dict(zip(_STRAND, strand, strict=True))}
-    found = connection.execute(_SETTLING, given).first()
-    # Hosts' clocks differ: asked for only where somebody waits for it.
-    return Row(**found._mapping) if found and found.settles_at > database_now_us(connection) else None
-
-
-def settle(connection: Connection, identifier: UUID, at: int) -> None:
-    """Let a waiting row settle until ``at`` (microseconds; 0: no longer)."""
-    connection.execute(update(inbox).where(inbox.c.id == identifier).values(settles_at=at))
-
-
-def burst_of(connection: Connection, first: UUID) -> list[Row]:
-    """What still waits and belongs to the burst that a row began, in order."""
-    return [Row(**row._mapping) for row in connection.execute(_BURST, {"first": first})]
 
 
 def rewrite(connection: Connection, identifier: UUID, envelope: str) -> None:
@@ -232,7 +196,7 @@ def rewrite(connection: Connection, identifier: UUID, envelope: str) -> None:
 
 def where_heard(connection: Connection, owner: UUID) -> Row | None:
     """The message being worked on, else the newest one that came, else the newest command; none that was disowned."""
-    newest = select(*_COLUMNS).where(inbox.c.principal == owner).order_by(inbox.c.seq.desc()).limit(1)
+    newest = select(*COLUMNS).where(inbox.c.principal == owner).order_by(inbox.c.seq.desc()).limit(1)
     said = newest.where(inbox.c.actor.is_not(None))
     for query in (newest.where(inbox.c.status == "running"), said.where(inbox.c.kind == "message"), said):
         found = connection.execute(query).one_or_none()
@@ -250,7 +214,7 @@ def running_turn(connection: Connection, owner: UUID) -> UUID | None:
 def waiting_like(connection: Connection, row: Row) -> list[Row]:
     """Pending messages of the same person in the same strand, oldest first: what the turn of ``row`` may take in."""
     rows = connection.execute(
-        select(*_COLUMNS)
+        select(*COLUMNS)
         .where(
             inbox.c.principal == row.principal,
             inbox.c.status == "pending",
@@ -273,14 +237,14 @@ def waiting_like(connection: Connection, row: Row) -> list[Row]:
 def newest_said(connection: Connection, owner: UUID) -> Row | None:
     """The newest row of a principal that somebody wrote who is theirs still."""
     wrote = (inbox.c.kind.in_(("message", "command")), inbox.c.actor.is_not(None))
-    query = select(*_COLUMNS).where(inbox.c.principal == owner, *wrote)
+    query = select(*COLUMNS).where(inbox.c.principal == owner, *wrote)
     found = connection.execute(query.order_by(inbox.c.seq.desc()).limit(1)).one_or_none()
     return Row(**found._mapping) if found else None
 
 
 def newest(connection: Connection, owner: UUID, channel: str | None = None, limit: int = 20) -> list[Row]:
     """The newest rows of a principal, at one channel or at any, newest first."""
-    query = select(*_COLUMNS).where(inbox.c.principal == owner)
+    query = select(*COLUMNS).where(inbox.c.principal == owner)
     if channel is not None:
         query = query.where(inbox.c.channel == channel)
     rows = connection.execute(query.order_by(inbox.c.seq.desc()).limit(limit))

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, event
 from identity import linking, merging, pairing, reach, rooms, users
 from identity.access import Access, admit
 from identity.users import Claim, User
-from workspace_store import approvals, changes, inbox, journal, memory, outbox, principal
+from workspace_store import approvals, bursts, changes, inbox, journal, memory, outbox, principal
 from workspace_store.database import Database, create_engine
 from workspace_store.journal import Event
 from workspace_store.outbox import Address
@@ -58,9 +58,9 @@ def serving(connection: Connection) -> None:
     row = inbox.next_open(connection, user.id)
     assert row is not None
     turn = uuid4()
-    inbox.settling(connection, user.id, user.id, row.strand)
+    bursts.settling(connection, user.id, user.id, row.strand)
     inbox.settled_at(connection, user.id)
-    inbox.burst_of(connection, row.id)
+    bursts.of(connection, row.id)
     inbox.start(connection, row.id, turn, alone=False)
     changes.record(connection, "k", user.id, row.id, "edited", tell=("a", "b"))
     assert [found.after for found in changes.untold(connection, user.id)] == ["b"]
