@@ -52,7 +52,7 @@ def tell(
     inbox_row: UUID | None = None,
 ) -> bool:
     """Say something to somebody; False: the same ``key`` was said before, and is not said again."""
-    if outbox.is_known(connection, key):
+    if outbox.is_there(connection, key):
         return False
     content: dict[str, Any] = {"text": text, "reply": dict(place.reply)}
     if codes.masked(text) != text:

@@ -12,122 +12,19 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid4
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    ColumnElement,
-    Connection,
-    Index,
-    Integer,
-    Text,
-    and_,
-    bindparam,
-    delete,
-    func,
-    literal_column,
-    or_,
-    select,
-    text,
-    update,
-)
-from sqlmodel import Field, SQLModel
+from sqlalchemy import Connection, and_, bindparam, delete, func, or_, select, text, update
 
-from workspace_store.database import database_now_us, now_us, storable, table, to_json
+from workspace_store.database import database_now_us, now_us, storable, to_json
+from workspace_store.outbox_rows import DEAD, OPEN, Address, OutboxReply, Reply, outbox
 from workspace_store.principal import principal
 
+__all__ = [
+    "DEAD", "OPEN", "Address", "OutboxReply", "Reply", "Said", "answers", "any_due", "bury", "claim", "claimers",
+    "counts", "discard", "edit", "is_there", "leave_uncertain", "outbox", "owner_of", "queue", "renew",
+    "replace_content", "reply_of", "retry", "sent", "sent_as", "waits", "withdraw",
+]  # fmt: skip
+
 CLAIM_SECONDS = 60
-# Literals, not parameters: SQLite uses a partial index only for the words it was made with.
-OPEN_WORDS = "status IN ('queued', 'sending')"
-MAIL_WORDS = "channel = 'email' AND external_id IS NOT NULL"
-OPEN: tuple[ColumnElement[str], ...] = (literal_column("'queued'"), literal_column("'sending'"))
-DEAD: ColumnElement[str] = literal_column("'dead'")
-
-
-class OutboxReply(SQLModel, table=True):
-    """A reply: (``draft`` →) ``queued`` → ``sending`` → ``sent`` | ``dead``. ``content`` is JSON of ``Content``."""
-
-    __tablename__ = "outbox"
-    __table_args__ = (
-        Index("outbox_open", "channel", "number", sqlite_where=text(OPEN_WORDS), postgresql_where=text(OPEN_WORDS)),
-        Index("outbox_strand", "channel", "account", "conversation", "number", sqlite_where=text(OPEN_WORDS),
-              postgresql_where=text(OPEN_WORDS)),
-        Index("outbox_answers", "inbox", "number"),
-        # Whether the agent has answered in a thread; only Slack asks.
-        Index("outbox_in_thread", "channel", "account", "conversation", "thread",
-              sqlite_where=text("channel = 'slack'"), postgresql_where=text("channel = 'slack'")),
-        Index("outbox_repeated", "number", sqlite_where=text("possibly_repeated"),
-              postgresql_where=text("possibly_repeated")),
-        Index("outbox_sent_as", "channel", "account", "conversation", "external_id",
-              sqlite_where=text("external_id IS NOT NULL"), postgresql_where=text("external_id IS NOT NULL")),
-        Index("outbox_mail", "external_id", sqlite_where=text(MAIL_WORDS), postgresql_where=text(MAIL_WORDS)),
-        Index("outbox_dead", "number", sqlite_where=text("status = 'dead'"), postgresql_where=text("status = 'dead'")),
-    )  # fmt: skip
-
-    number: int | None = Field(
-        default=None,
-        # SQLite counts up only a column declared INTEGER.
-        sa_column=Column(BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
-    )
-    id: UUID = Field(unique=True)
-    key: str = Field(unique=True)
-    principal: UUID
-    turn: UUID | None = None
-    inbox: UUID | None = None
-    channel: str
-    account: str
-    conversation: str
-    thread: str
-    content: str = Field(sa_column=Column(Text, nullable=False))
-    status: str
-    attempts: int = 0
-    next_at: int = Field(default=0, sa_column=Column(BigInteger, nullable=False))
-    claimed_by: str | None = None
-    claim_until: int = Field(default=0, sa_column=Column(BigInteger, nullable=False))
-    external_id: str | None = None
-    error: str | None = None
-    possibly_repeated: bool = False
-    queued_at: int = Field(sa_column=Column(BigInteger, nullable=False))
-    settled_at: int | None = Field(default=None, sa_column=Column(BigInteger, nullable=True))
-
-
-outbox = table(OutboxReply)
-
-
-@dataclass(frozen=True)
-class Address:
-    """Where a reply goes, in a channel's terms."""
-
-    channel: str
-    account: str
-    conversation: str
-    thread: str
-
-
-@dataclass(frozen=True)
-class Reply:
-    """A claimed reply. ``was_sending``: an earlier sender died between marking and recording: it may have gone out.
-
-    ``edits``: the platform's id of the message whose place this takes (the last one of the reply whose id in hex is
-    ``content["edits"]``); None for a reply that edits nothing, empty where that message never went out.
-    """
-
-    id: UUID
-    key: str
-    number: int
-    principal: UUID
-    turn: UUID | None
-    inbox: UUID | None
-    channel: str
-    account: str
-    conversation: str
-    thread: str
-    content: dict[str, Any]
-    attempts: int
-    queued_at: int
-    was_sending: bool
-    edits: str | None = None
-
-
 # Built once: building a statement costs five times what executing it does.
 _INSERT = outbox.insert()
 _THERE = select(outbox.c.id).where(outbox.c.key == bindparam("known_as"))
@@ -192,11 +89,6 @@ _SENT = (
         settled_at=bindparam("at"),
     )
 )
-
-
-def is_known(connection: Connection, key: str) -> bool:
-    """Whether a reply of that key was queued, whatever became of it."""
-    return connection.execute(_THERE, {"known_as": key}).first() is not None
 
 
 def queue(
