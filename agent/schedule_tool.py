@@ -19,8 +19,8 @@ from sqlalchemy import Connection
 from agent import own_words, schedule_texts, texts
 from agent.tool import Arguments, Ask, Refuse, Tool, ToolHost, ToolResult, Write
 from identity import users
-from workspace_store import inbox, schedules
-from workspace_store.approvals import CODE_ALPHABET, Place
+from workspace_store import inbox, schedules, short_codes
+from workspace_store.approvals import Place
 from workspace_store.database import database_now_us
 from workspace_store.journal import Event
 from workspace_store.outbox import Address
@@ -130,7 +130,7 @@ def _place(connection: Connection, host: ToolHost) -> tuple[Place, str]:
 def _code(key: str) -> str:
     """The same call is the same schedule, however often it is run."""
     number = int.from_bytes(sha256(key.encode()).digest()[:8], "big")
-    return "".join(CODE_ALPHABET[number // 30**place % 30] for place in range(schedules.CODE_CHARACTERS))
+    return "".join(short_codes.ALPHABET[number // 30**place % 30] for place in range(schedules.CODE_CHARACTERS))
 
 
 def schedule(limits: ScheduleLimits) -> Tool:

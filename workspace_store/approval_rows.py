@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any, Literal, Protocol
 from uuid import UUID
 
@@ -13,7 +14,7 @@ from sqlmodel import Field, SQLModel
 
 from workspace_store import inbox
 from workspace_store import principal as principals
-from workspace_store.database import database_now_us, table
+from workspace_store.database import database_now_us, storable, table
 from workspace_store.outbox import Address
 
 Verdict = Literal["approve", "deny"]
@@ -173,6 +174,16 @@ def find(connection: Connection, code: str | UUID) -> Approval | None:
         return one(connection, approval.c.id == UUID(code))
     except ValueError:
         return one(connection, approval.c.code == plain(code)[:CODE_CHARACTERS])
+
+
+def hash_request(request: object) -> str:
+    """Hex SHA-256 of a request's canonical JSON."""
+    return sha256(canonical(request).encode()).hexdigest()
+
+
+def canonical(request: object) -> str:
+    """JSON with sorted keys: the same request is the same text."""
+    return storable(json.dumps(request, sort_keys=True, ensure_ascii=False, separators=(",", ":")))
 
 
 def get(connection: Connection, identifier: UUID) -> Approval:

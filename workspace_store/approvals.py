@@ -18,17 +18,15 @@ Nothing here decides by itself; a row never goes back to ``pending``, whatever i
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from hashlib import sha256
 from typing import Any, Literal
 from uuid import UUID, uuid4
 
 from sqlalchemy import Connection, func, select, update
 
-from workspace_store import journal, outbox, questions, texts
+from workspace_store import journal, outbox, questions, short_codes, texts
 from workspace_store import principal as principals
 from workspace_store.approval_rows import (
     ALWAYS,
@@ -46,8 +44,10 @@ from workspace_store.approval_rows import (
     Place,
     Verdict,
     approval,
+    canonical,
     find,
     get,
+    hash_request,
     move,
     move_asked_at,
     move_back,
@@ -77,8 +77,6 @@ USE_SECONDS = 86400
 """How long what was approved may be consumed."""
 TEXT_CHARACTERS = 1000
 """A question is one message on every platform."""
-CODE_ALPHABET = "23456789ABCDEFGHJKMNPQRSTVWXYZ"
-"""Without what people mistake for something else; eight of them are 39 bits."""
 
 
 Hook = Callable[[Connection, Approval, Decider | None], str]
@@ -127,16 +125,6 @@ class Decision:
     told: str = ""
 
 
-def hash_request(request: object) -> str:
-    """Hex SHA-256 of a request's canonical JSON."""
-    return sha256(canonical(request).encode()).hexdigest()
-
-
-def canonical(request: object) -> str:
-    """JSON with sorted keys: the same request is the same text."""
-    return storable(json.dumps(request, sort_keys=True, ensure_ascii=False, separators=(",", ":")))
-
-
 def request(
     connection: Connection,
     *,
@@ -167,7 +155,7 @@ def request(
     if there is not None:
         return there
     identifier, now = uuid4(), database_now_us(connection)
-    code, token = _fresh_code(connection), _random_code()
+    code, token = _fresh_code(connection), short_codes.random(CODE_CHARACTERS)
     text = storable(text.strip()[:TEXT_CHARACTERS])
     where = at.address
     question = None
@@ -206,7 +194,7 @@ def amend(
     and the old question says so.
     """
     was = get(connection, identifier)
-    code, token = _fresh_code(connection), _random_code()
+    code, token = _fresh_code(connection), short_codes.random(CODE_CHARACTERS)
     text = storable(text.strip()[:TEXT_CHARACTERS])
     changed = connection.execute(
         update(approval)
@@ -403,12 +391,8 @@ def buttons(code: str, choices: Sequence[Choice]) -> list[dict[str, str]]:
     return [{"action": c.verdict, "value": f"{code} {c.name}", "label": c.label} for c in choices]
 
 
-def _random_code() -> str:
-    return "".join(secrets.choice(CODE_ALPHABET) for _ in range(CODE_CHARACTERS))
-
-
 def _fresh_code(connection: Connection) -> str:
     while True:
-        code = _random_code()
+        code = short_codes.random(CODE_CHARACTERS)
         if connection.execute(select(approval.c.id).where(approval.c.code == code)).first() is None:
             return code

@@ -7,7 +7,6 @@ transaction as it writes the inbox row, and only if nobody else has: it is said 
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -16,10 +15,9 @@ from uuid import UUID, uuid4
 from sqlalchemy import BigInteger, Column, Connection, Index, Text, delete, func, select, text, update
 from sqlmodel import Field, SQLModel
 
-from workspace_store import journal
+from workspace_store import journal, short_codes
 from workspace_store import principal as principals
 from workspace_store.approval_rows import Place
-from workspace_store.approvals import CODE_ALPHABET
 from workspace_store.database import database_now_us, storable, table, to_json
 from workspace_store.journal import Event
 from workspace_store.outbox import Address
@@ -286,7 +284,7 @@ def get(connection: Connection, identifier: UUID) -> Schedule:
 def fresh_code(connection: Connection) -> str:
     """A code that no schedule has."""
     while True:
-        code = "".join(secrets.choice(CODE_ALPHABET) for _ in range(CODE_CHARACTERS))
+        code = short_codes.random(CODE_CHARACTERS)
         if connection.execute(select(schedule.c.id).where(schedule.c.code == code)).first() is None:
             return code
 
