@@ -64,8 +64,8 @@ $(VENV)/.made:
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.made requirements.txt pyproject.toml
-	@echo 'Installing what requirements.txt pins'
-	@$(PIP) install --require-hashes -r requirements.txt
+	@echo 'Installing what requirements.txt pins (340 MB; a few minutes the first time)'
+	@$(PIP) install --use-pep517 --require-hashes -r requirements.txt
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@$(BIN)/python -m compileall -q $(PACKAGES)
 	@touch $@

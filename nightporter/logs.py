@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import sys
-import warnings
 
 import structlog
 
@@ -39,7 +38,7 @@ def configure(*, level: int = logging.INFO) -> None:
     # What a client that leaves, or one that waits at the end, makes its libraries say is no news to anybody.
     logging.getLogger("asyncio").addFilter(lambda record: "socket.send() raised" not in record.getMessage())
     logging.getLogger("uvicorn.error").addFilter(lambda record: "graceful shutdown" not in record.getMessage())
-    warnings.filterwarnings("ignore", message="Session.login_data is deprecated")
+    logging.getLogger("mail.log").addFilter(lambda record: "login_data is deprecated" not in record.getMessage())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(max(level, logging.WARNING))

@@ -75,10 +75,10 @@ def confirm(found: Plan) -> str:
     return f"{plan(found)}\n\nIf that is right: `/admin merge {found.kept.user.id} {found.absorbed.user.id} --yes`"
 
 
-def merged(found: Merge) -> str:
+def merged(found: Merge, command: str = "/admin") -> str:
     if found.state != "done":
         return "A turn is running for one of them; they are merged as soon as it is done."
-    return f"Merged. `/admin unmerge {found.absorbed}` takes it back."
+    return f"Merged. `{command} unmerge {found.absorbed}` takes it back."
 
 
 def unmerged(found: Merge) -> str:

@@ -30,7 +30,7 @@ def no_such(code: str) -> str:
 
 
 def not_understood(reason: str) -> str:
-    return f"I have scheduled nothing: {reason}."
+    return f"I have scheduled nothing: {reason.rstrip('.')}."
 
 
 def added(found: Schedule) -> str:

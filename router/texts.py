@@ -123,7 +123,8 @@ def generation(found: CommittedGeneration) -> str:
     at = datetime.fromtimestamp(found.at / 1e6, UTC)
     changed = found.changed if found.visible is None else found.visible
     changes = f"{counted(changed)} changed" if changed else "only the state of your terminals changed"
-    return f"- {found.generation}: {at:%Y-%m-%d %H:%M:%S} UTC, {changes}, {counted(found.files)} in all: {found.note}"
+    note = " ".join(found.note.split())
+    return f"- {found.generation}: {at:%Y-%m-%d %H:%M:%S} UTC, {changes}, {counted(found.files)} in all: {note}"
 
 
 def counted(files: int) -> str:
@@ -169,7 +170,8 @@ def decided_for_the_engine(found: Approval) -> str:
 def waiting(found: Approval, code: str) -> str:
     if found.kind == QUESTION:
         return f"- {found.text} (answer where it was asked)"
-    return f"- `{code}` {found.text}: `/approve {code}` or `/deny {code}`, until {moment(found.expires_at)}"
+    text = " ".join(found.text.split())
+    return f"- `{code}` {text}: `/approve {code}` or `/deny {code}`, until {moment(found.expires_at)}"
 
 
 def _verdict(found: Approval) -> str:

@@ -200,7 +200,7 @@ class _Reader:
         unit = unit or self._take().lower()
         length = UNITS.get(unit) or UNITS.get(unit.removesuffix("s"))
         if length is None or not 1 <= count * length <= MOST_SECONDS:
-            raise BadTime(HOW)
+            raise BadTime(f"I do not understand when. {HOW}")
         return count * length
 
     def _clock(self) -> time:
@@ -255,7 +255,7 @@ class _Reader:
         while len(fields) < 5 and FIELD.fullmatch(self._peek()) and not self.ended:
             fields.append(self._take())
         if len(fields) < 5 or not (fields[0][0].isdigit() or fields[0][0] == "*"):
-            raise BadTime(HOW)
+            raise BadTime(f"I do not understand when. {HOW}")
         return recurrence.cron(" ".join(fields), self.zone)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Protocol
@@ -24,7 +25,13 @@ def question(about: str, choices: Sequence[_Choice], code: str) -> str:
         word = "" if choice.verdict not in first else f" {choice.name}"
         first[choice.verdict] = True
         lines.append(f"- {choice.label}: `/{choice.verdict} {code}{word}`")
-    return f"**May I {about}?**\n\n" + "\n".join(lines)
+    return f"{_asked(about, '**')}\n\n" + "\n".join(lines)
+
+
+def _asked(about: str, bold: str = "") -> str:
+    """A question whose first line is a sentence of its own; a list or a quotation follows it."""
+    sentence, *below = re.split(r"\n+(?=[->] )", about.strip(), maxsplit=1)
+    return "\n\n".join([f"{bold}May I {sentence}?{bold}", *below])
 
 
 NOT_EDITABLE = "this one can only be approved or denied as it is"
@@ -32,7 +39,7 @@ NOT_EDITABLE = "this one can only be approved or denied as it is"
 
 def replaced(about: str) -> str:
     """What a question says once something else is asked instead."""
-    return f"May I {about}?\n\n✏️ This was changed; the newer question counts."
+    return f"{_asked(about)}\n\n✏️ This was changed; the newer question counts."
 
 
 def answered_in_words(about: str) -> str:

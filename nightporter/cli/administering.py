@@ -122,7 +122,7 @@ def _merge(connection: Connection, keep: str, absorb: str) -> Done:
     done = administration.merge(connection, kept, absorbed, None)
     joining.make_findable(connection, done)
     body = {"kept": str(done.kept), "absorbed": str(done.absorbed), "state": done.state, "folder": done.folder}
-    return admin_texts.merged(done), body
+    return admin_texts.merged(done, f"{texts.program()} users"), body
 
 
 def _unmerge(connection: Connection, name: str) -> Done:

@@ -11,7 +11,9 @@ import json
 import sys
 import uuid
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from nightporter.cli import server, texts
 from nightporter.cli.client import Client, Event, Outcome
@@ -51,12 +53,12 @@ async def _say_once(
 ) -> int:
     message_id = uuid.uuid4().hex
     news = asyncio.Event()
+    shown = _Shown(client, save, as_json)
     following = asyncio.create_task(_follow(client, message_id, news, show=not as_json and sys.stderr.isatty()))
     try:
         async with asyncio.timeout(seconds):
             principal = await client.say(text, message_id, files=files, patient=False)
-            outcome = await _settled(client, message_id, news)
-            replies = [await with_files(client, reply, save) for reply in outcome.replies]
+            outcome = await _settled(client, message_id, news, shown)
     except TimeoutError as error:
         raise CommandError(texts.no_answer_in_time(seconds, message_id)) from error
     finally:
@@ -64,18 +66,35 @@ async def _say_once(
         await asyncio.gather(following, return_exceptions=True)
         await client.close()
     if as_json:
-        said = {"message_id": message_id, "principal": principal, "status": outcome.status, "replies": replies}
+        said = {"message_id": message_id, "principal": principal, "status": outcome.status, "replies": shown.replies}
         print(json.dumps(said, ensure_ascii=False))
-    else:
-        print("\n\n".join(texts.reply(reply) for reply in replies))
     return 0 if outcome.status == "done" or outcome.asks else FAILED
 
 
-async def _settled(client: Client, message_id: str, news: asyncio.Event) -> Outcome:
+@dataclass
+class _Shown:
+    """Replies are shown as they come: one may say why the answer itself takes its time."""
+
+    client: Client
+    save: Path | None
+    as_json: bool
+    replies: list[dict[str, Any]] = field(default_factory=list)
+
+    async def add(self, found: Sequence[dict[str, Any]]) -> None:
+        for reply in found[len(self.replies) :]:
+            complete = await with_files(self.client, reply, self.save)
+            if not self.as_json:
+                print("\n" * bool(self.replies) + texts.reply(complete), flush=True)
+            self.replies.append(complete)
+
+
+async def _settled(client: Client, message_id: str, news: asyncio.Event, shown: _Shown) -> Outcome:
     told = False
     while True:
         news.clear()
         outcome = await client.outcome(message_id)
+        if outcome is not None:
+            await shown.add(outcome.replies)
         if outcome is not None and outcome.settled:
             return outcome
         if outcome is not None and outcome.status == "waiting" and not told:

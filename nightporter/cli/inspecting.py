@@ -121,4 +121,4 @@ def _entry(row: Row) -> str:
 
 
 def _generation(row: Row) -> str:
-    return f"{row['number']:>6}  {_time(row['at'])}  {row['files']:>7} files  {row['note']}"
+    return f"{row['number']:>6}  {_time(row['at'])}  {row['files']:>7} files  {' '.join(row['note'].split())}"

@@ -31,8 +31,10 @@ def bad_line(number: int, reason: str) -> str:
 
 
 def imported(new: int, known: int, bad: int) -> str:
-    left = f" {bad} lines were not taken; mend them and import the file again." if bad else ""
-    return f"Imported {new} messages; {known} were there already.{left}"
+    lines = "1 line was not taken; mend it" if bad == 1 else f"{bad} lines were not taken; mend them"
+    left = f" {lines} and import the file again." if bad else ""
+    messages = "1 message" if new == 1 else f"{new} messages"
+    return f"Imported {messages}; {known} {'was' if known == 1 else 'were'} there already.{left}"
 
 
 def note(identifier: str, text: str, kind: str, at: str) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +18,23 @@ def plain(text: str) -> str:
     return _CONTROL.sub("", text.replace("\r\n", "\n"))
 
 
+def program() -> str:
+    """What to type for this program: as it was typed, where it is on no path."""
+    typed = sys.argv[0]
+    by_path = os.sep in typed and Path(typed).name == "nightporter" and shutil.which("nightporter") != typed
+    return typed if by_path else "nightporter"
+
+
 def never_started(home: Path) -> str:
-    return f"Nightporter was never started in {home}; start it with: nightporter up"
+    return f"Nightporter was never started in {home}; start it with: {program()} up"
 
 
 def not_running(home: Path) -> str:
-    return f"Nightporter does not run in {home}; start it with: nightporter up"
+    return f"Nightporter does not run in {home}; start it with: {program()} up"
 
 
 def server_away(url: str) -> str:
-    return f"Nothing answers at {url}; start it with: nightporter up"
+    return f"Nothing answers at {url}; start it with: {program()} up"
 
 
 def token_refused() -> str:
@@ -65,11 +75,11 @@ def attached(file: dict[str, Any]) -> str:
 
 
 def waits_for_approval() -> str:
-    return "It waits for an approval; answer it in another terminal: nightporter actions list"
+    return f"It waits for an approval; answer it in another terminal: {program()} actions list"
 
 
 def waiting_approval(code: str, kind: str, text: str, until: str) -> str:
-    return f"{code}  until {until}  {kind:<16} {text}"
+    return f"{code}  until {until}  {kind:<16} {' '.join(text.split())}"
 
 
 def progress(data: dict[str, Any]) -> str:
@@ -116,7 +126,7 @@ def status(found: dict[str, Any]) -> str:
     """The lines of ``nightporter status``."""
     lines = [f"home     {found['home']}"]
     if not found["running"]:
-        return "\n".join([*lines, "running  no; start it with: nightporter up"])
+        return "\n".join([*lines, f"running  no; start it with: {program()} up"])
     up = f" (up is process {found['up']})" if found["up"] else ""
     lines.append(f"running  yes, at {found['http']}{up}")
     lines.append("ready    yes" if found["ready"] else f"ready    no, missing: {', '.join(found['missing'])}")
@@ -150,7 +160,7 @@ def no_such_path(path: str) -> str:
 
 
 def no_database(path: Path) -> str:
-    return f"There is no database at {path} yet; it is made when `nightporter up` starts for the first time."
+    return f"There is no database at {path} yet; it is made when `{program()} up` starts for the first time."
 
 
 def nobody_called(name: str) -> str:

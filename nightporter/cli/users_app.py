@@ -11,6 +11,7 @@ users = typer.Typer(no_args_is_help=True, help="Users: who there is, who may com
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]
+Code = Annotated[str, typer.Argument(metavar="CODE", help="The code that waits, as `users list` shows it.")]
 Who = Annotated[
     str,
     typer.Argument(
@@ -49,13 +50,13 @@ def users_show(user: Who, json: Json = False) -> int:
 
 
 @users.command("approve")
-def users_approve(code: Annotated[str, typer.Argument(metavar="CODE")], json: Json = False) -> int:
+def users_approve(code: Code, json: Json = False) -> int:
     """Let a stranger in who waits with a code."""
     return _do("approve", code, yes=True, as_json=json)
 
 
 @users.command("refuse")
-def users_refuse(code: Annotated[str, typer.Argument(metavar="CODE")], json: Json = False) -> int:
+def users_refuse(code: Code, json: Json = False) -> int:
     """Turn a stranger away who waits with a code."""
     return _do("refuse", code, yes=True, as_json=json)
 

@@ -64,6 +64,21 @@ async def test_an_answer_that_takes_too_long_is_not_called_lost() -> None:
             await chat._say_once(Client(gateway.server), "hello", 0.2, as_json=False)
 
 
+async def test_a_reply_before_the_answer_is_shown_when_it_comes_and_once(capsys: pytest.CaptureFixture[str]) -> None:
+    gateway = Gateway(free_address(), status="running")
+    async with gateway.open():
+        talking = asyncio.create_task(chat._say_once(Client(gateway.server), "hello", 5, as_json=False))
+        shown = ""
+        while not shown:
+            await asyncio.sleep(0.01)
+            shown = capsys.readouterr().out
+        assert shown == "heard hello\n"
+        assert not talking.done()
+        gateway.status = "done"
+        assert await talking == 0
+    assert capsys.readouterr().out == ""
+
+
 async def test_a_database_that_is_away_for_a_moment_is_waited_for() -> None:
     gateway = Gateway(free_address(), refuse_first=2)
     async with gateway.open():
@@ -133,3 +148,16 @@ async def test_what_is_sent_while_the_server_is_away_is_sent_once_it_is_back(tmp
 )
 def test_what_a_command_prints_cannot_steer_the_terminal(raw: str, shown: str) -> None:
     assert texts.plain(raw) == shown
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (".venv/bin/nightporter", ".venv/bin/nightporter up"),
+        ("nightporter", "with: nightporter up"),
+        ("/opt/lib/nightporter/__main__.py", "with: nightporter up"),
+    ],
+)
+def test_what_to_type_is_said_as_it_was_typed(typed: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", [typed, "status"])
+    assert texts.server_away("http://127.0.0.1:1").endswith(said)
