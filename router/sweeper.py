@@ -17,7 +17,7 @@ from uuid import UUID
 import structlog
 from sqlalchemy import Connection
 
-from workspace_store import approvals, liveness, principal
+from workspace_store import approvals, liveness, principal, unserved
 from workspace_store.database import Database, DatabaseUnavailable, database_now_us
 
 log = structlog.get_logger()
@@ -87,12 +87,12 @@ class Sweeper:
             log.exception("a chore failed", chore=getattr(chore.do, "__name__", ""))
 
     def _find(self, connection: Connection, again_after: int) -> list[UUID]:
-        waiting = principal.with_mail(connection, database_now_us(connection) - again_after)
-        for owner, expired in principal.owners(connection):
+        waiting = unserved.with_mail(connection, database_now_us(connection) - again_after)
+        for owner, expired in unserved.owners(connection):
             if owner == self.owner:
                 # A turn that ended without giving its lease back (the database was gone) is taken up again.
-                waiting += [found for found in principal.owned_by(connection, owner) if found not in self.held]
+                waiting += [found for found in unserved.owned_by(connection, owner) if found not in self.held]
             elif liveness.is_dead(self.lives, owner, expired=expired):
-                waiting += principal.owned_by(connection, owner)
-        principal.rung(connection, waiting)
+                waiting += unserved.owned_by(connection, owner)
+        unserved.rung(connection, waiting)
         return waiting

@@ -22,7 +22,7 @@ from sandbox_runner.published import snapshot_of, write_annexes, write_checkpoin
 from sandbox_runner.seats import MARGIN_SECONDS, Seat, boottime
 from sandbox_runner.uids import strip_special_bits
 from sandbox_runner.waking import ANSWER_SECONDS, Waker
-from workspace_store import journal, memory_sessions, principal
+from workspace_store import journal, memory_sessions, principal, resting, unserved
 from workspace_store.database import DatabaseUnavailable
 from workspace_store.journal import Event
 from workspace_store.packs import VolumeError
@@ -98,7 +98,7 @@ class Keeper(Waker):
         """Sandboxes of the blocked and of those who are being packed, and those that show what is no longer theirs: to
         sleep when no turn is in them."""
         try:
-            found = await self.database.read(partial(principal.to_end_on, host=self.seating.host))
+            found = await self.database.read(partial(resting.to_end_on, host=self.seating.host))
             found += [owner for owner, seat in list(self._seats.items()) if await self.annexes.stale(seat)]
         except DatabaseUnavailable:
             return []
@@ -181,7 +181,7 @@ class Keeper(Waker):
         return True
 
     async def _is_wanted(self, owner: UUID) -> bool:
-        return await self.database.read(partial(principal.is_to_rest, identifier=owner))
+        return await self.database.read(partial(resting.is_to_rest, identifier=owner))
 
     async def _lease(self, owner: UUID) -> Lease | None:
         host = self.seating.host
@@ -201,11 +201,11 @@ class Keeper(Waker):
         host = self.seating.host
 
         def transaction(connection: Connection) -> list[UUID]:
-            left = [owner for owner in principal.owned_by(connection, host) if owner not in self._seats]
+            left = [owner for owner in unserved.owned_by(connection, host) if owner not in self._seats]
             principal.abandon_all(connection, host, left)
             return left
 
-        if await self.database.read(lambda connection: principal.owned_by(connection, host)):
+        if await self.database.read(lambda connection: unserved.owned_by(connection, host)):
             for owner in await self.database.write(transaction):
                 self.ring(owner)
 

@@ -24,7 +24,7 @@ from sandbox_runner.disk_watch import Watched
 from sandbox_runner.guest_connection import GuestConnection
 from sandbox_runner.sandboxes import VolumeRefused
 from sandbox_runner.uids import HostUids, take_ownership
-from workspace_store import liveness, principal
+from workspace_store import liveness, resting
 from workspace_store import tenancy as tenancies
 from workspace_store.database import Database, DatabaseUnavailable
 from workspace_store.markers import VolumeDamaged
@@ -144,7 +144,7 @@ class Seating:
                     raise
             if clock() - asked > ASK_SECONDS / 2:
                 asked = clock()
-                rest = partial(principal.rest, identifiers=[identifier], seconds=ASK_SECONDS)
+                rest = partial(resting.rest, identifiers=[identifier], seconds=ASK_SECONDS)
                 await self.database.write(rest)
             await asyncio.sleep(LOOK_SECONDS)
 

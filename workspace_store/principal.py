@@ -6,7 +6,6 @@ written by a runner whose lease has gone to another. Used by the router and the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -237,8 +236,12 @@ def lock(connection: Connection, identifier: UUID) -> Head:
     """Lock the row for an event outside any turn; the journal's head. Raises Away."""
     row = connection.execute(_LOCK, {"of": identifier}).one_or_none()
     if row is None:
-        raise Away(f"{identifier} has moved to another installation, or was never here")
+        raise Away(_not_here(identifier))
     return row.head_seq, row.head_hash
+
+
+def _not_here(identifier: UUID) -> str:
+    return f"{identifier} has moved to another installation, or was never here"
 
 
 def advance(connection: Connection, identifier: UUID, head: Head) -> None:
@@ -284,50 +287,11 @@ def drained(connection: Connection, identifier: UUID, count: int = 1) -> None:
     connection.execute(_DRAINED, {"of": identifier, "count": count})
 
 
-def with_mail(connection: Connection, not_rung_since: int, limit: int = 1000) -> list[UUID]:
-    """Principals with undrained mail and no bell since ``not_rung_since``, unless somebody owns them."""
-    rows = connection.execute(
-        select(principal.c.id)
-        .where(
-            principal.c.drained_seq < principal.c.inbox_seq,
-            principal.c.rung_at <= not_rung_since,
-            principal.c.owner.is_(None),
-            ~principal.c.away,
-        )
-        .limit(limit)
-    )
-    return [row.id for row in rows]
-
-
-def owners(connection: Connection) -> list[tuple[str, bool]]:
-    """Every owner named in the table, and whether its lease has ended by the database's clock."""
-    now = database_now_us(connection)
-    rows = connection.execute(
-        select(principal.c.owner, func.max(principal.c.lease_until).label("until"))
-        .where(principal.c.owner.is_not(None))
-        .group_by(principal.c.owner)
-    )
-    return [(row.owner, row.until < now) for row in rows]
-
-
-def owned_by(connection: Connection, owner: str) -> list[UUID]:
-    rows = connection.execute(select(principal.c.id).where(principal.c.owner == owner))
-    return [row.id for row in rows]
-
-
-def rung(connection: Connection, identifiers: list[UUID]) -> None:
-    """Remember that their bells were rung now."""
-    if identifiers:
-        connection.execute(
-            update(principal).where(principal.c.id.in_(identifiers)).values(rung_at=database_now_us(connection))
-        )
-
-
 def received(connection: Connection, identifier: UUID) -> tuple[int, str | None]:
     """Count one more inbox row, which also locks the principal's; its seq, and who owns the lease now. Raises Away."""
     row = connection.execute(_RECEIVED, {"of": identifier}).one_or_none()
     if row is None:
-        raise Away(f"{identifier} has moved to another installation, or was never here")
+        raise Away(_not_here(identifier))
     return row.inbox_seq, row.owner
 
 
@@ -373,25 +337,6 @@ def reopen(connection: Connection, identifier: UUID) -> None:
 
 def is_closed(connection: Connection, identifier: UUID) -> bool:
     return bool(connection.execute(_CLOSED, {"of": identifier}).scalar())
-
-
-def to_end_on(connection: Connection, host: str) -> list[UUID]:
-    """Principals whose sandbox is awake on a host and is not to be: closed, or being packed."""
-    ends = or_(principal.c.closed, principal.c.rest_until > database_now_us(connection))
-    rows = connection.execute(select(principal.c.id).where(principal.c.sandbox_host == host, ends))
-    return [row.id for row in rows]
-
-
-def rest(connection: Connection, identifiers: Sequence[UUID], seconds: float) -> None:
-    """Let their sandboxes sleep as soon as no turn is in them, for so long from now (0: no longer)."""
-    until = database_now_us(connection) + int(seconds * 1e6) if seconds else 0
-    connection.execute(update(principal).where(principal.c.id.in_(identifiers)).values(rest_until=until))
-
-
-def is_to_rest(connection: Connection, identifier: UUID) -> bool:
-    """Whether somebody waits for its sandbox to sleep."""
-    until = connection.execute(select(principal.c.rest_until).where(principal.c.id == identifier)).scalar()
-    return int(until or 0) > database_now_us(connection)
 
 
 def is_away(connection: Connection, identifier: UUID) -> bool:

@@ -31,7 +31,7 @@ from nightporter.moving.installation import Installation
 from nightporter.moving.tokens import Grant
 from sandbox_runner import kept_state
 from sandbox_runner.published import snapshot_of, write_checkpoint
-from workspace_store import archives, bundles, journal, liveness, outbox, principal, schema
+from workspace_store import archives, bundles, journal, liveness, outbox, principal, resting, schema
 from workspace_store import tenancy as tenancies
 from workspace_store.blobs import BlobCorrupt, BlobMissing
 from workspace_store.bundles import BundleRefused, Writer
@@ -157,7 +157,7 @@ def _hold(house: Installation, owners: Sequence[UUID], holder: str, wait: float)
     while True:
         waited = time.monotonic() - began
         if not rested or time.monotonic() - rested > REST_SECONDS / 2:
-            house.database.write_now(partial(principal.rest, identifiers=owners, seconds=REST_SECONDS))
+            house.database.write_now(partial(resting.rest, identifiers=owners, seconds=REST_SECONDS))
             rested = time.monotonic()
         try:
             take = partial(
@@ -166,7 +166,7 @@ def _hold(house: Installation, owners: Sequence[UUID], holder: str, wait: float)
             return house.database.write_now(take)
         except NotQuiet as error:
             if waited > wait:
-                house.database.write_now(partial(principal.rest, identifiers=owners, seconds=0))
+                house.database.write_now(partial(resting.rest, identifiers=owners, seconds=0))
                 raise MoveRefused(f"{error}, for {wait:.0f} s now; stop it (/stop), or wait longer (--wait)") from error
         time.sleep(LOOK_SECONDS)
 
@@ -219,7 +219,7 @@ def _renewed(house: Installation, holder: str) -> Iterator[None]:
 def _release(connection: Connection, leases: Sequence[Lease]) -> None:
     for lease in leases:
         principal.abandon(connection, lease)
-    principal.rest(connection, [lease.principal for lease in leases], 0)
+    resting.rest(connection, [lease.principal for lease in leases], 0)
 
 
 def _save(house: Installation, lease: Lease) -> None:

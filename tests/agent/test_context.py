@@ -17,7 +17,7 @@ from agent.trajectory import VERBATIM_TURNS, Said
 from identity import reach, rooms, users
 from identity.users import Claim
 from tests.workspace_store.people import lease, person, receive
-from workspace_store import checkpoints, context_heads, inbox, journal, memory, outbox, principal, undelivered
+from workspace_store import checkpoints, context_heads, inbox, journal, memory, outbox, principal, undelivered, unserved
 from workspace_store import tenancy as tenancies
 from workspace_store.database import Database
 from workspace_store.journal import Event
@@ -174,9 +174,9 @@ HOT: dict[str, Callable[[Connection], object]] = {
     "turn, folding": lambda c: old_turns.due(c, OWNER),
     "turn, checkpoint": lambda c: checkpoints.latest(c, OWNER),
     "turn, release": lambda c: principal.release(c, HELD),
-    "sweeper, mail": lambda c: principal.with_mail(c, 0),
-    "sweeper, owners": principal.owners,
-    "sweeper, owned": lambda c: principal.owned_by(c, "runner-a"),
+    "sweeper, mail": lambda c: unserved.with_mail(c, 0),
+    "sweeper, owners": unserved.owners,
+    "sweeper, owned": lambda c: unserved.owned_by(c, "runner-a"),
     "sweeper, leases": lambda c: principal.renew_leases(c, "runner-a"),
     "manager, tenancies": lambda c: tenancies.renew(c, "host-a"),
     "delivery, due": lambda c: outbox.any_due(c, ["mail", "local"]),

@@ -18,7 +18,7 @@ from router import actions
 from router.actions import Answered
 from tests.nightporter import moving
 from tests.nightporter.moving import ANN, WORD, Make
-from workspace_store import approvals, effects, inbox, journal, memory_search, outbox, principal
+from workspace_store import approvals, effects, inbox, journal, memory_search, outbox, principal, unserved
 from workspace_store.approvals import Place
 from workspace_store.database import now_us
 from workspace_store.outbox import Address
@@ -126,7 +126,7 @@ def test_the_old_place_takes_nothing_and_lets_nothing_out(old: Installation, new
     seen = old.database.read_now(lambda c: principal.look(c, user.id))
     assert seen is not None
     assert old.database.write_now(lambda c: principal.take(c, user.id, "runner-x", seen)) is None
-    assert old.database.read_now(lambda c: principal.with_mail(c, now_us())) == []
+    assert old.database.read_now(lambda c: unserved.with_mail(c, now_us())) == []
     channels = [row["channel"] for row in moving.rows(old, user.id)["outbox"]]
     assert old.database.write_now(lambda c: outbox.claim(c, channels, "me", [])) == []
     assert len(new.database.write_now(lambda c: outbox.claim(c, channels, "me", []))) == 3

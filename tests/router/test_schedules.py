@@ -18,7 +18,7 @@ from router import schedules as firing
 from router.envelope import Envelope
 from router.inbox import Accepted, Inbox
 from router.schedules import Firing
-from workspace_store import inbox, journal, principal, schedules
+from workspace_store import inbox, journal, schedules, unserved
 from workspace_store.database import Database, now_us
 from workspace_store.schedule_limits import ScheduleLimits
 from workspace_store.schedules import Schedule
@@ -117,7 +117,7 @@ async def test_what_is_due_is_said_once_where_it_was_made_as_its_persons_words(d
     assert (row.status, row.strand, row.actor) == ("pending", ("local", "", "here", "t7"), made.principal)
     assert (told.text, told.reply) == ("look", {"subject": "Re: tea"})
     assert made.code in told.context
-    assert database.read_now(lambda c: principal.with_mail(c, now_us())) == [made.principal]
+    assert database.read_now(lambda c: unserved.with_mail(c, now_us())) == [made.principal]
     assert kinds(database, made.principal) == ["schedule.added", "schedule.fired"]
     now_is = state(database, made)
     assert abs((now_is.next_due or 0) - (made.next_due or 0)) < 1000

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from router.sweeper import Chore, Sweeper
 from tests.workspace_store.people import lease, person, receive
-from workspace_store import principal
+from workspace_store import principal, unserved
 from workspace_store.database import Database
 from workspace_store.liveness import Life
 
@@ -72,7 +72,7 @@ async def test_all_that_waits_at_the_start_is_served_at_once_whenever_it_was_run
     owners = [person(database) for _ in range(5)]
     for owner in owners:
         database.write_now(lambda connection, o=owner: receive(connection, o))
-    database.write_now(lambda connection: principal.rung(connection, owners))
+    database.write_now(lambda connection: unserved.rung(connection, owners))
     swept = sweep(Life(lives, "runner", "here"))
     await swept.until(*owners)
 
@@ -126,7 +126,7 @@ async def test_a_sweep_that_fails_is_not_the_last(
 ) -> None:
     owner = person(database)
     database.write_now(lambda connection, o=owner: receive(connection, o))
-    real, tried = principal.with_mail, []
+    real, tried = unserved.with_mail, []
 
     def fails_once(connection: Connection, since: int) -> list[UUID]:
         tried.append(1)
@@ -134,7 +134,7 @@ async def test_a_sweep_that_fails_is_not_the_last(
             raise OSError(24, "too many open files")
         return real(connection, since)
 
-    monkeypatch.setattr(principal, "with_mail", fails_once)
+    monkeypatch.setattr(unserved, "with_mail", fails_once)
     swept = sweep(Life(lives, "runner", "here"))
     await swept.until(owner)
 

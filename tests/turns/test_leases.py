@@ -33,7 +33,7 @@ from sandbox_runner.seats import Seating
 from sandbox_runner.uids import HostUids
 from tests import processes
 from tests.turns.stage import Scripted, Stage, answer, shell
-from workspace_store import blobs, crash_points, liveness, principal, tenancy
+from workspace_store import blobs, crash_points, liveness, principal, tenancy, unserved
 from workspace_store import database as database_module
 from workspace_store.crash_points import Point
 from workspace_store.database import Database
@@ -288,9 +288,9 @@ async def test_a_clock_that_is_five_minutes_wrong_takes_no_lease_and_loses_no_be
     await stage.database.write(lambda c: principal.abandon(c, taken))
     # A bell that was rung by a wrong clock is rung again after two seconds, not after five minutes.
     with clock_off_by(60 * minutes):
-        await stage.database.write(lambda c: principal.rung(c, [stage.owner]))
+        await stage.database.write(lambda c: unserved.rung(c, [stage.owner]))
     later = await stage.database.read(lambda c: database_module.database_now_us(c) + 2_000_000)
-    assert stage.owner in await stage.database.read(lambda c: principal.with_mail(c, later))
+    assert stage.owner in await stage.database.read(lambda c: unserved.with_mail(c, later))
     await stage.serve(Scripted(other))
     assert await stage.status(message) == "done"
     stage.database.close()

@@ -25,7 +25,7 @@ from router import actions
 from sandbox_runner.restoring import Check
 from tests.turns.stage import Crash, Scripted, Stage, answer, shell
 from tests.turns.test_effects import write
-from workspace_store import approvals, inbox, journal, principal
+from workspace_store import approvals, inbox, journal, resting
 from workspace_store.database import now_us
 from workspace_store.liveness import Life
 from workspace_store.volumes import Volumes
@@ -259,7 +259,7 @@ async def test_a_session_bound_to_another_living_host_is_left_to_it(
     await stage.serve(Scripted(one_command))
     assert "in use by another host now" in (await stage.replies(message))[0]
     assert log(stage) == "line\n"
-    assert await stage.database.read(lambda c: principal.is_to_rest(c, stage.owner)), "it was asked for"
+    assert await stage.database.read(lambda c: resting.is_to_rest(c, stage.owner)), "it was asked for"
     other.end()
     after = await stage.hear("again")
     await stage.serve(Scripted(one_command))

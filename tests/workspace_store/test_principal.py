@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from tests import processes
 from tests.workspace_store.people import lease, person, receive
-from workspace_store import inbox, principal
+from workspace_store import inbox, principal, unserved
 from workspace_store import tenancy as tenancies
 from workspace_store.database import Database
 from workspace_store.principal import StaleLease
@@ -89,10 +89,10 @@ def test_an_abandoned_lease_leaves_its_mail_to_be_found_at_once(database: Databa
     owner = person(database)
     held = lease(database, owner)
     database.write_now(lambda connection: receive(connection, owner))
-    database.write_now(lambda connection: principal.rung(connection, [owner]))
-    assert database.read_now(lambda connection: principal.with_mail(connection, 0)) == []
+    database.write_now(lambda connection: unserved.rung(connection, [owner]))
+    assert database.read_now(lambda connection: unserved.with_mail(connection, 0)) == []
     database.write_now(lambda connection: principal.abandon(connection, held))
-    assert database.read_now(lambda connection: principal.with_mail(connection, 0)) == [owner]
+    assert database.read_now(lambda connection: unserved.with_mail(connection, 0)) == [owner]
 
 
 def test_mail_that_arrives_while_the_lease_is_let_go_is_never_lost(postgresql_url: str) -> None:
@@ -131,10 +131,10 @@ def test_an_ended_lease_is_seen_as_ended_and_a_renewed_one_is_not(
     owner = person(database)
     monkeypatch.setattr(principal, "LEASE_SECONDS", -1)
     lease(database, owner, "a")
-    assert database.read_now(principal.owners) == [("a", True)]
+    assert database.read_now(unserved.owners) == [("a", True)]
     monkeypatch.undo()
     assert database.write_now(lambda connection: principal.renew_leases(connection, "a")) == 1
-    assert database.read_now(principal.owners) == [("a", False)]
+    assert database.read_now(unserved.owners) == [("a", False)]
     seen = database.read_now(lambda connection: principal.look(connection, owner))
     assert seen is not None
     assert seen.expired is False
@@ -144,18 +144,18 @@ def test_an_owner_of_many_is_named_once(database: Database) -> None:
     owners = {person(database) for _ in range(3)}
     for owner in owners:
         lease(database, owner, "a")
-    assert database.read_now(principal.owners) == [("a", False)]
-    assert set(database.read_now(lambda connection: principal.owned_by(connection, "a"))) == owners
+    assert database.read_now(unserved.owners) == [("a", False)]
+    assert set(database.read_now(lambda connection: unserved.owned_by(connection, "a"))) == owners
 
 
 def test_mail_is_found_once_until_it_is_time_again(database: Database) -> None:
     owner = person(database)
-    assert database.read_now(lambda connection: principal.with_mail(connection, 1 << 60)) == []
+    assert database.read_now(lambda connection: unserved.with_mail(connection, 1 << 60)) == []
     database.write_now(lambda connection: receive(connection, owner))
-    assert database.read_now(lambda connection: principal.with_mail(connection, 0)) == [owner]
-    database.write_now(lambda connection: principal.rung(connection, [owner]))
-    assert database.read_now(lambda connection: principal.with_mail(connection, 0)) == []
-    assert database.read_now(lambda connection: principal.with_mail(connection, 1 << 60)) == [owner]
+    assert database.read_now(lambda connection: unserved.with_mail(connection, 0)) == [owner]
+    database.write_now(lambda connection: unserved.rung(connection, [owner]))
+    assert database.read_now(lambda connection: unserved.with_mail(connection, 0)) == []
+    assert database.read_now(lambda connection: unserved.with_mail(connection, 1 << 60)) == [owner]
 
 
 def test_stop_means_what_was_said_up_to_now(database: Database) -> None:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, event
 from identity import linking, merging, pairing, reach, rooms, users
 from identity.access import Access, admit
 from identity.users import Claim, User
-from workspace_store import approvals, bursts, changes, inbox, journal, memory, outbox, principal
+from workspace_store import approvals, bursts, changes, inbox, journal, memory, outbox, principal, resting, unserved
 from workspace_store.database import Database, create_engine
 from workspace_store.journal import Event
 from workspace_store.outbox import Address
@@ -53,8 +53,8 @@ def intake(connection: Connection) -> User:
 
 def serving(connection: Connection) -> None:
     user = intake(connection)
-    principal.with_mail(connection, 0)
-    principal.owners(connection)
+    unserved.with_mail(connection, 0)
+    unserved.owners(connection)
     row = inbox.next_open(connection, user.id)
     assert row is not None
     turn = uuid4()
@@ -78,7 +78,7 @@ def serving(connection: Connection) -> None:
     memory.notes(connection, user.id)
     merging.due(connection)
     merging.mounts(connection, user.id)
-    principal.to_end_on(connection, "here")
+    resting.to_end_on(connection, "here")
 
 
 def delivering(connection: Connection) -> None:
