@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
@@ -128,7 +128,7 @@ class TurnRunner:
                 replies = turn.same_for_all(str(error))
             except Exception as error:
                 log.exception("turn failed", turn=str(turn.id), principal=str(turn.principal))
-                replies = self._fail(turn, error)
+                replies = turn.fail(error)
             finally:
                 stop.cancel()
             try:
@@ -268,14 +268,7 @@ class TurnRunner:
             for message in fresh:
                 await self._receive(turn, sandbox, message)
             if fresh:
-                described = [file for message in assignment.with_files for file in turn.received[message].described]
-                looks = pictures.of_files(f for message in assignment.with_files for f in turn.received[message].files)
-                turn.said = [
-                    replace(said, data={**said.data, "files": described, **({"pictures": looks} if looks else {})})
-                    if (said.role, said.message) == ("user", assignment.row.id.hex)
-                    else said
-                    for said in turn.said
-                ]
+                turn.tell_of_files(assignment)
 
     async def _receive(self, turn: Turn, sandbox: TurnSandbox, message: UUID) -> None:
         """Place the files of one message, or find them where they were placed."""
@@ -341,13 +334,6 @@ class TurnRunner:
                     await sandbox.interrupt()
             except (DatabaseUnavailable, SandboxError) as error:
                 log.warning("could not look for /stop", turn=str(turn.id), reason=str(error))
-
-    def _fail(self, turn: Turn, error: Exception) -> Mapping[str, str]:
-        turn.status = "failed"
-        turn.pending.append(Event("turn.failed", {"reason": f"{type(error).__name__}: {error}"}))
-        if isinstance(error, EngineError | SandboxError):
-            return turn.same_for_all(texts.turn_ended(turn.id.hex, str(error)))
-        return turn.same_for_all(texts.turn_failed(turn.id.hex, type(error).__name__))
 
     # save
 

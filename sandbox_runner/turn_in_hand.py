@@ -15,10 +15,12 @@ from agent.briefing import Briefing
 from agent.compaction import Compaction, ContextTooLarge
 from agent.engine import Engine, EngineError, Step, ToolCall
 from agent.preface import Preface
+from agent.sandbox import SandboxError
 from agent.tool import Here
 from agent.toolbox import Offer
 from agent.trajectory import Context, Said
-from sandbox_runner import resume
+from sandbox_runner import pictures, resume
+from sandbox_runner import texts as runner_texts
 from sandbox_runner.asking import Stopped
 from sandbox_runner.assignments import HEARTBEAT, Assignment
 from sandbox_runner.progress import TurnProgress
@@ -101,6 +103,26 @@ class Turn:
         first = self.said[0]
         about = "\n\n".join(filter(None, (words, first.data.get("context"))))
         self.said[0] = replace(first, data={**first.data, "context": about})
+
+    def tell_of_files(self, assignment: Assignment) -> None:
+        """Tell the engine, with the message that brought them, where its files are and which it can look at."""
+        received = [self.received[message] for message in assignment.with_files]
+        told: dict[str, Any] = {"files": [file for each in received for file in each.described]}
+        if looks := pictures.of_files(file for each in received for file in each.files):
+            told["pictures"] = looks
+        brought_by = ("user", assignment.row.id.hex)
+        self.said = [
+            replace(said, data={**said.data, **told}) if (said.role, said.message) == brought_by else said
+            for said in self.said
+        ]
+
+    def fail(self, error: Exception) -> Mapping[str, str]:
+        """It ends with an error; what is said of that."""
+        self.status = "failed"
+        self.pending.append(Event("turn.failed", {"reason": f"{type(error).__name__}: {error}"}))
+        if isinstance(error, EngineError | SandboxError):
+            return self.same_for_all(runner_texts.turn_ended(self.id.hex, str(error)))
+        return self.same_for_all(runner_texts.turn_failed(self.id.hex, type(error).__name__))
 
     def end_if_stopped(self) -> None:
         """A safe point. Raises Stopped."""
