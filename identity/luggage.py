@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -29,6 +30,10 @@ from workspace_store.principal import principal as principals
 
 BATCH = 500
 COLD_BYTES = 256 << 20
+COUNT_BITS = 60
+"""What counts up here has to have room for that."""
+FLOAT_MOST = 1e300
+"""No infinity, no NaN (which is not less), and no whole number that is no float."""
 OWNER: Mapping[str, str] = {"principal": "id", "user_account": "id", "identity": "user", "identity_event": "user",
                             "merge": "kept"}  # fmt: skip
 """The column that says whose a row is; ``principal`` in every other table."""
@@ -193,7 +198,7 @@ def _value(found: Table, column: Column[Any], value: object) -> Any:
         if isinstance(value, int) and not isinstance(value, bool) and -(1 << most) <= value < 1 << most:
             return value
     elif isinstance(kind, sqlalchemy.Float):
-        if isinstance(value, int | float) and not isinstance(value, bool):
+        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < FLOAT_MOST:
             return float(value)
     elif isinstance(kind, sqlalchemy.String) and isinstance(value, str) and "\0" not in value and _is_text(value):
         return value
@@ -265,6 +270,8 @@ def _forked(found: Table, row: dict[str, Any], fork: UUID) -> bool:
 
 
 def _arriving_principal(row: dict[str, Any], arrival: Arrival) -> bool:
+    if high := [name for name, value in row.items() if type(value) is int and abs(value) >= 1 << COUNT_BITS]:
+        raise MoveRefused(f"it has a principal whose {high[0]} is higher than anything counts")
     lease, tenancy = arrival.epochs.get(row["id"], (0, 0))
     row["epoch"], row["sandbox_epoch"] = max(row["epoch"], lease) + 1, max(row["sandbox_epoch"], tenancy) + 1
     here = arrival.volumes.get(row["id"])
@@ -306,12 +313,28 @@ def _arriving_cold(row: dict[str, Any], arrival: Arrival) -> bool:
     return True
 
 
+def _arriving_merge(row: dict[str, Any], arrival: Arrival) -> bool:
+    try:
+        moved = json.loads(row["moved"] or "{}")
+        # A role that an undoing would give back is one of the place they come from.
+        moved.pop("role", None)
+        if arrival.fork is not None:
+            moved = {name: [uuid5(arrival.fork, UUID(one).hex).hex for one in ids] for name, ids in moved.items()}
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise MoveRefused("it has a merge whose moved cannot be read") from error
+    if not row["folder"].replace("-", "").isalnum() or not row["folder"].isascii():
+        raise MoveRefused(f"it has a merge whose folder cannot be {row['folder'][:60]!r}")
+    row["moved"] = json.dumps(moved)
+    return True
+
+
 SPECIAL: Mapping[str, Callable[[dict[str, Any], Arrival], bool]] = {
     "principal": _arriving_principal,
     "user_account": _arriving_user,
     "generation": _arriving_generation,
     "memory_session": _arriving_session,
     "cold_turns": _arriving_cold,
+    "merge": _arriving_merge,
 }
 
 

@@ -119,7 +119,7 @@ def check_grant(connection: Connection, identifier: UUID, user: UUID, source: st
         raise MoveRefused("its grant was used already: whoever it brought lives here, or has moved on")
     if row.expires_at <= now_us():
         raise MoveRefused(
-            "its grant has run out; take it back (users grant --revoke), let the old place return (users return), "
+            "its grant has run out; take it back (users revoke), let the old place return (users return), "
             "and begin again"
         )
 

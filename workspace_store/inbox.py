@@ -318,7 +318,11 @@ def words_of(row: Row) -> str:
 
 def reply_later(row: Row) -> dict[str, Any]:
     """What its channel wants back with anything that is said in the same place later on."""
-    given = json.loads(row.envelope).get("reply") or {}
+    return later(json.loads(row.envelope).get("reply") or {})
+
+
+def later(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Of what a channel wants back with an answer, that which holds for whatever is said there later on."""
     return {name: value for name, value in given.items() if name not in _ANSWERS_ONLY}
 
 

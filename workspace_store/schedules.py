@@ -177,7 +177,7 @@ def remove_saying(connection: Connection, scope: Sequence[UUID], words: str) -> 
     """Remove those that would say these words, which are forgotten."""
     mine = (schedule.c.principal.in_(scope), schedule.c.text.contains(words, autoescape=True))
     for row in connection.execute(select(schedule).where(*mine)).all():
-        remove(connection, _read(row))
+        remove(connection, read(row))
 
 
 def _change(connection: Connection, found: Schedule, of: tuple[Status, ...], to: Status, due: int | None) -> bool:
@@ -198,7 +198,7 @@ def any_due(connection: Connection) -> bool:
 
 def due(connection: Connection, now: int, limit: int = 100) -> list[Schedule]:
     """What is due, the first to be due first. What belongs to somebody closed waits until they are open again."""
-    return [_read(row) for row in _due(connection, now, limit)]
+    return [read(row) for row in _due(connection, now, limit)]
 
 
 _OWN = principals.principal.alias("own")
@@ -250,20 +250,20 @@ def of(connection: Connection, owner: UUID, limit: int = 200) -> list[Schedule]:
         schedule.c.next_due,
         schedule.c.last_due.desc(),
     )
-    return [_read(row) for row in connection.execute(select(schedule).where(mine).order_by(*order).limit(limit))]
+    return [read(row) for row in connection.execute(select(schedule).where(mine).order_by(*order).limit(limit))]
 
 
 def all_of_them(connection: Connection, limit: int = 1000) -> list[Schedule]:
     """Everybody's that go on or rest, what is due first at the beginning."""
     going = select(schedule).where(schedule.c.status != "done")
     order = (schedule.c.next_due.is_(None), schedule.c.next_due)
-    return [_read(row) for row in connection.execute(going.order_by(*order).limit(limit))]
+    return [read(row) for row in connection.execute(going.order_by(*order).limit(limit))]
 
 
 def by_code(connection: Connection, code: str) -> Schedule | None:
     """Anybody's, by its code as it was typed: for the one who runs this machine."""
     row = connection.execute(select(schedule).where(schedule.c.code == _plain(code))).one_or_none()
-    return None if row is None else _read(row)
+    return None if row is None else read(row)
 
 
 def find(connection: Connection, owner: UUID, code: str) -> Schedule | None:
@@ -278,7 +278,7 @@ def _plain(code: str) -> str:
 
 def get(connection: Connection, identifier: UUID) -> Schedule:
     """A schedule that is there."""
-    return _read(connection.execute(select(schedule).where(schedule.c.id == identifier)).one())
+    return read(connection.execute(select(schedule).where(schedule.c.id == identifier)).one())
 
 
 def fresh_code(connection: Connection) -> str:
@@ -302,7 +302,8 @@ def _record(
     journal.append(connection, root(connection, found.principal), [Event(kind, body)], under=None, turn=turn)
 
 
-def _read(row: Any) -> Schedule:
+def read(row: Any) -> Schedule:
+    """A row as a schedule."""
     same = ("id", "code", "principal", "user", "text", "missed", "to_last", "external_id", "status", "next_due",
             "last_due", "last_row", "created_at", "runs", "note")  # fmt: skip
     return Schedule(

@@ -90,7 +90,7 @@ def due(connection: Connection, limit: int = 50) -> list[Timer]:
         .order_by(timer.c.next_due)
         .limit(limit)
     )
-    return [_read(row) for row in rows]
+    return [read(row) for row in rows]
 
 
 def claim(connection: Connection, found: Timer) -> int | None:
@@ -118,10 +118,11 @@ def of(connection: Connection, owner: UUID) -> list[Timer]:
     """A principal's timers that are due again, the next one first."""
     mine = timer.c.principal == owner
     rows = connection.execute(select(timer).where(mine, timer.c.next_due.is_not(None)).order_by(timer.c.next_due))
-    return [_read(row) for row in rows]
+    return [read(row) for row in rows]
 
 
-def _read(row: object) -> Timer:
+def read(row: object) -> Timer:
+    """A row as a timer."""
     found = row._mapping  # type: ignore[attr-defined]
     line = Line(Recurrence("cron", found["spec"], found["zone"]), found["command"], json.loads(found["environment"]))
     return Timer(found["id"], found["principal"], line, found["next_due"])

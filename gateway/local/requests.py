@@ -99,12 +99,17 @@ def _plain(message_id: str) -> bool:
     return message_id.isprintable() and "/" not in message_id
 
 
+def is_user_name(name: str) -> bool:
+    """Whether somebody can be called so at the local channel."""
+    return _USER.fullmatch(name) is not None
+
+
 def user_name(value: object) -> str:
     """A name of the local channel; the owner's where none is given. Raises BadRequest 400."""
     if value is None or value == "":
         return OWNER
     if isinstance(value, str):
         name = value.removeprefix("local:")
-        if _USER.fullmatch(name):
+        if is_user_name(name):
             return name
     raise BadRequest(400, texts.BAD_USER)

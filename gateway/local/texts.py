@@ -35,5 +35,5 @@ def too_long(most: int) -> str:
 
 
 def unknown_fields(names: list[str]) -> str:
-    known = "text, message_id, user and thread, and `file` in a form"
+    known = "text, message_id, user, thread and more, and `file` in a form"
     return f"unknown fields: {', '.join(sorted(names)[:10])}; known are {known}"

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import sys
 
-from nightporter.errors import FAILED, CommandError
+from nightporter.errors import FAILED, MISCONFIGURED, CommandError
 
 INTERRUPTED = 130
+MOST = (1 << 62) - 1
+"""No number that is typed is larger: the database has none."""
 
 
 def main() -> None:
@@ -31,9 +33,15 @@ def main() -> None:
             raise
         from nightporter.cli import texts
 
-        print(texts.unexpected(error), file=sys.stderr)
-        code = FAILED
+        # Words that are no UTF-8 name nobody and nothing; paths may be anything, and are never text.
+        foreign = isinstance(error, UnicodeEncodeError) and not all(map(_is_text, sys.argv))
+        print(texts.NOT_UTF8 if foreign else texts.unexpected(error), file=sys.stderr)
+        code = MISCONFIGURED if foreign else FAILED
     sys.exit(code)
+
+
+def _is_text(word: str) -> bool:
+    return word == word.encode("utf-8", "replace").decode()
 
 
 def _run(arguments: list[str]) -> int:

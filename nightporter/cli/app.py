@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 import nightporter
+from nightporter.cli import MOST
 from nightporter.cli.db_app import db
 from nightporter.cli.memory_app import memory
 from nightporter.cli.runner_app import AgentFile, runner, serving
@@ -117,7 +118,7 @@ def rooms(
     after: Annotated[
         float, typer.Option(min=0, help="Those made after this time (Unix seconds), for the next page.")
     ] = 0,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many, oldest first.")] = 100,
+    limit: Annotated[int, typer.Option(min=1, max=MOST, help="At most so many, oldest first.")] = 100,
     json: Json = False,
 ) -> int:
     """List rooms: shared conversations with a workspace, journal and memory of their own."""
@@ -150,8 +151,10 @@ def doctor(json: Json = False) -> int:
 @journal.command("show")
 def journal_show(
     principal: Whose = "owner",
-    after: Annotated[int, typer.Option(min=0, help="Go on after this sequence number, from the oldest.")] = 0,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many events; the newest, without --after.")] = 50,
+    after: Annotated[int, typer.Option(min=0, max=MOST, help="Go on after this sequence number, from the oldest.")] = 0,
+    limit: Annotated[
+        int, typer.Option(min=1, max=MOST, help="At most so many events; the newest, without --after.")
+    ] = 50,
     json: Json = False,
 ) -> int:
     """Show a principal's events."""
@@ -171,7 +174,7 @@ def journal_verify(principal: Whose = "", json: Json = False) -> int:
 @journal.command("egress")
 def journal_egress(
     principal: Whose = "owner",
-    limit: Annotated[int, typer.Option(min=1, help="At most so many, the newest.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=MOST, help="At most so many, the newest.")] = 50,
     json: Json = False,
 ) -> int:
     """Show what a principal's sandboxes reached outside, or were refused, oldest first."""
@@ -195,7 +198,7 @@ def workspace_ls(
 @workspace.command("history")
 def workspace_history(
     principal: Whose = "owner",
-    limit: Annotated[int, typer.Option(min=1, help="At most so many generations, the newest.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=MOST, help="At most so many generations, the newest.")] = 20,
     json: Json = False,
 ) -> int:
     """List the generations of a principal's volume."""
@@ -220,7 +223,9 @@ def workspace_environment(principal: Whose = "owner", json: Json = False) -> int
     return rewinding.environment(principal, as_json=json)
 
 
-Number = Annotated[int, typer.Argument(min=0, metavar="N", help="A generation; the last one where it is left out.")]
+Number = Annotated[
+    int, typer.Argument(min=0, max=MOST, metavar="N", help="A generation; the last one where it is left out.")
+]
 
 
 @workspace.command("diff")
@@ -234,8 +239,8 @@ def workspace_diff(principal: Whose = "owner", number: Number = 0, json: Json = 
 @workspace.command("undo")
 def workspace_undo(
     principal: Whose = "owner",
-    steps: Annotated[int, typer.Argument(min=1, metavar="N", help="So many turns that changed files.")] = 1,
-    to: Annotated[int | None, typer.Option("--to", min=0, help="Back to this generation instead.")] = None,
+    steps: Annotated[int, typer.Argument(min=1, max=MOST, metavar="N", help="So many turns that changed files.")] = 1,
+    to: Annotated[int | None, typer.Option("--to", min=0, max=MOST, help="Back to this generation instead.")] = None,
     json: Json = False,
 ) -> int:
     """Take a principal's last changes of files back, as a new generation."""
@@ -268,7 +273,7 @@ def workspace_restore(
 def workspace_export(
     principal: Whose,
     file: Annotated[Path, typer.Argument(help="A new file, .tar.zst by custom.")],
-    generation: Annotated[int, typer.Option(min=0, help="Which generation; the last one by default.")] = 0,
+    generation: Annotated[int, typer.Option(min=0, max=MOST, help="Which generation; the last one by default.")] = 0,
     json: Json = False,
 ) -> int:
     """Write a generation of a principal's files into one archive."""

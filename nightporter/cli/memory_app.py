@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from nightporter.cli import MOST
+
 memory = typer.Typer(no_args_is_help=True, help="What is kept in memory of a user or room.")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
@@ -19,7 +21,7 @@ Whose = Annotated[
 def memory_list(
     user: Whose = "owner",
     ever: Annotated[bool, typer.Option("--all", help="Also notes that another stands for now.")] = False,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many, the newest.")] = 100,
+    limit: Annotated[int, typer.Option(min=1, max=MOST, help="At most so many, the newest.")] = 100,
     json: Json = False,
 ) -> int:
     """List notes, newest first."""

@@ -21,6 +21,7 @@ from nightporter.moving.installation import Installation
 from nightporter.settings import load
 from workspace_store.database import now_us
 
+MOST_GIGABYTES = 1e9
 Said = tuple[str, dict[str, Any]]
 
 
@@ -51,8 +52,12 @@ def grant(user: str, source: str, hours: float, place: str, *, as_json: bool) ->
             raise MoveRefused("--from is the key of the old installation: 64 hex digits, as `users show` there says")
         if key == house.key:
             raise MoveRefused("--from is the key of this installation: name the one they are to come from")
+        try:
+            called = tokens.place_name(place or house.place)
+        except ValueError as error:
+            raise MoveRefused(f"--at: {error}") from error
         until = now_us() + int(hours * 3600 * 1e6)
-        made = tokens.Grant(uuid4(), identifier, key, house.key, place or house.place, until)
+        made = tokens.Grant(uuid4(), identifier, key, house.key, called, until)
         house.database.write_now(lambda connection: moves.offer(connection, made.id, identifier, key, until))
         code = tokens.make_grant(house.home, made)
         body = {"grant": code, "id": str(made.id), "user": str(identifier), "from": key, "until": until / 1e6}
@@ -86,7 +91,7 @@ def come_back(name: str, proof: str, *, as_json: bool) -> int:
 def bring(
     file: Path, fork: str, take: Sequence[str], leave: Sequence[str], gigabytes: float, *, yes: bool, as_json: bool
 ) -> int:
-    wanted = arriving.Wanted(file, fork or None, take, leave, int(gigabytes * (1 << 30)))
+    wanted = arriving.Wanted(file, fork or None, take, leave, int(min(gigabytes, MOST_GIGABYTES) * (1 << 30)))
 
     def do(house: Installation) -> Said:
         if take and not yes:

@@ -75,14 +75,19 @@ def diff(name: str, number: int, *, as_json: bool) -> int:
     """Print what a generation changed, by default the last turn's."""
     settings, owner = _owner(name)
     line = wiring.run(settings, lambda connection, _: timeline.read(connection, owner), None, "read_now")
-    after = number or line.past[-1]
+    after = number or max(line.past, default=0)
+    if not after:
+        raise CommandError(workspace_texts.no_generation())
     before = max((each for each in line.past if each < after), default=0)
     with _volume(settings, owner) as volume:
-        if as_json:
-            for change in differences.changes(volume, before, after):
-                _print(json.dumps({"path": change.path, "kind": change.kind}, ensure_ascii=False))
-        else:
-            _print(differences.between(volume, before, after) or workspace_texts.NOTHING_DIFFERS)
+        try:
+            if as_json:
+                for change in differences.changes(volume, before, after):
+                    _print(json.dumps({"path": change.path, "kind": change.kind}, ensure_ascii=False))
+            else:
+                _print(differences.between(volume, before, after) or workspace_texts.NOTHING_DIFFERS)
+        except VolumeError as error:
+            raise CommandError(texts.not_done(str(error))) from error
     return 0
 
 
@@ -106,6 +111,8 @@ def export(name: str, file: Path, number: int, *, as_json: bool) -> int:
             entries = archives.write(volume, wanted, to)
     except FileExistsError as error:
         raise CommandError(texts.export_exists(file)) from error
+    except VolumeError as error:
+        raise CommandError(texts.not_done(str(error))) from error
     size = file.stat().st_size
     body = {"file": str(file), "generation": wanted, "entries": entries, "bytes": size}
     _print(json.dumps(body) if as_json else workspace_texts.exported_workspace(str(file), wanted, entries, size))

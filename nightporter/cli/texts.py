@@ -116,6 +116,9 @@ def usage(what: str, command: str) -> str:
     return f"{what.strip().rstrip('.')}; what can be said is in: {command} --help"
 
 
+NOT_UTF8 = "What was typed is not UTF-8, as names and words here are; only names of files may be anything."
+
+
 def unexpected(error: Exception) -> str:
     first = next((line for line in str(error).splitlines() if line.strip()), "")
     kind = type(error).__name__

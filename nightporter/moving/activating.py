@@ -13,7 +13,7 @@ from identity import administration, luggage, moves, users
 from identity.luggage import Arrival
 from identity.moves import MoveRefused
 from identity.users import Claim
-from nightporter.moving import tokens
+from nightporter.moving import soundness, tokens
 from workspace_store import bundles, checkpoints, effects, journal, principal
 from workspace_store.bundles import Bundle
 from workspace_store.checkpoints import Checkpoint
@@ -65,6 +65,7 @@ class Activation:
             luggage.clear(connection, list(arrival.epochs))
         rows = self._rows(connection)
         self._check(connection)
+        soundness.settle_places(connection, arrival.owners, fork=arrival.fork is not None)
         for owner in arrival.owners:
             self._settle(connection, owner)
         luggage.make_findable(connection, arrival.owners)
@@ -99,9 +100,10 @@ class Activation:
             _, faults = journal.verify(connection, owner)
             if faults:
                 raise MoveRefused(f"a journal in it does not verify: event {faults[0].seq} {faults[0].what}")
-        kept = principal.root(connection, self.arrival.names[self.head.user])
-        if kept != self.arrival.names[self.head.user]:
+        user = self.arrival.names[self.head.user]
+        if principal.root(connection, user) != user:
             raise MoveRefused("it is about somebody who was merged into another")
+        soundness.check(connection, user, self.arrival.owners)
 
     def _settle(self, connection: Connection, owner: UUID) -> None:
         """What was under way outside, nobody will ever see the end of: it is told, and never done again."""

@@ -19,7 +19,9 @@ from uuid import UUID, uuid4
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
+from gateway.local.requests import is_user_name
 from identity import moves, users
+from identity.access import OWNER
 from identity.administration import AdminRefused
 from identity.luggage import Arrival
 from identity.moves import MoveRefused
@@ -30,6 +32,7 @@ from nightporter.moving.installation import Installation
 from workspace_store import archives, bundles, liveness, schema
 from workspace_store.blobs import DirectoryBlobs
 from workspace_store.bundles import Bundle, BundleRefused, Content
+from workspace_store.database import storable
 from workspace_store.packs import VolumeError, sync_folder
 from workspace_store.volumes import Volumes
 
@@ -87,9 +90,9 @@ class Head:
                 tuple((int(one["events"]), str(one["last"])) for one in given["journals"]),
                 tuple(None if one is None else int(one["generation"]) for one in given["files"]),
                 None if given["grant"] is None else str(given["grant"]), str(given["source"]["key"]),
-                str(given["source"]["place"])[:200], str(given["schema"]),
+                tokens.place_name(given["source"]["place"]), str(given["schema"]),
             )  # fmt: skip
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise MoveRefused("its manifest does not say what every bundle says") from error
         if found.source != bundle.public_key:
             raise MoveRefused("it was signed with another key than the one it names")
@@ -104,6 +107,8 @@ def arrive(house: Installation, wanted: Wanted) -> Arrived:
     """Take a bundle in. Raises MoveRefused with everything as it was."""
     settle_leftovers(house)
     try:
+        if not wanted.file.is_file():
+            raise MoveRefused(f"{wanted.file} is no plain file: a bundle is read more than once")
         with wanted.file.open("rb") as file:
             bundle = bundles.check(file, signing.verifies, max_bytes=wanted.max_bytes)
             head = Head.of(bundle)
@@ -134,6 +139,8 @@ def _first_line(error: Exception) -> str:
 def _who(house: Installation, head: Head, wanted: Wanted) -> Arrival:
     """Raises MoveRefused where they may not come in as that."""
     if wanted.fork is not None:
+        if not is_user_name(wanted.fork) or wanted.fork == OWNER:
+            raise MoveRefused(f"a fork is not named {wanted.fork!r}: write 1 to 64 letters, digits, '.', '_' or '-'")
         return Arrival({owner: uuid4() for owner in head.owners}, fork=uuid4())
     if head.grant is None:
         raise MoveRefused(
@@ -161,7 +168,7 @@ def _check_identities(house: Installation, file: BinaryIO, bundle: Bundle, arriv
         return
     member = bundle.members.get("rows/identity.jsonl")
     claims = [
-        Claim(str(row.get("channel")), str(row.get("account")), str(row.get("external_id")))
+        Claim(*(storable(str(row.get(name))) for name in ("channel", "account", "external_id")))
         for row in (bundles.lines(file, member) if member else ())
     ]
 

@@ -19,6 +19,7 @@ from nightporter import signing
 
 GRANT, UNUSED = "np-grant", "np-unused"
 CHARACTERS = 4000
+PLACE_CHARACTERS = 200
 
 
 @dataclass(frozen=True)
@@ -45,12 +46,20 @@ def read_grant(token: str) -> Grant:
     body, signer = _read(GRANT, token, "target")
     try:
         found = Grant(
-            UUID(hex=body["id"]), UUID(hex=body["user"]), str(body["source"]), signer, str(body["place"]),
+            UUID(hex=body["id"]), UUID(hex=body["user"]), str(body["source"]), signer, place_name(body["place"]),
             int(body["until"]),
         )  # fmt: skip
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
+    except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise MoveRefused("that is no grant: copy all of what `users grant` printed") from error
     return found
+
+
+def place_name(given: object) -> str:
+    """What one installation calls another, or itself, as people are told it: on one line. Raises ValueError."""
+    name = str(given)
+    if not name.isprintable() or len(name) > PLACE_CHARACTERS:
+        raise ValueError(f"a place is named in at most {PLACE_CHARACTERS} printable characters")
+    return name
 
 
 def make_unused(home: Path, grant: UUID) -> str:

@@ -20,7 +20,7 @@ from identity import users
 from identity.moves import MoveRefused
 from identity.users import Claim, User
 from nightporter import signing
-from nightporter.moving import tokens
+from nightporter.moving import departing, tokens
 from nightporter.moving.installation import Installation
 from tests.nightporter import moving
 from workspace_store import archives, bundles, journal
@@ -230,3 +230,139 @@ def test_files_that_would_leave_the_workspace_are_refused(
     assert list(tmp_path.rglob("escaped*")) == []
     assert not Volumes(new.volumes).exists(user.id)
     assert new.database.read_now(lambda c: journal.verify(c, user.id) if users.get(c, user.id) else None) is None
+
+
+NESTED = '{"a":' * 100_000
+UNREADABLE: list[tuple[Forge, str]] = [
+    *[(each("outbox", content=one), "an? outbox that") for one in ("nope", "[]", NESTED, '{"edits": "x"}')],
+    *[(each("inbox", envelope=one), "an? inbox that") for one in ("nope", "[]", '{"reply": [1]}', '{"sender": 7}')],
+    (each("schedule", reply="nope"), "a schedule that"), (each("schedule", kind="every", spec="0"), "a schedule that"),
+    (each("schedule", kind="every", spec="-60"), "a schedule that"), (each("schedule", zone="../x"), "a schedule that"),
+    (each("schedule", kind="at", spec="soon"), "a schedule that"), (each("timer", environment="x"), "a timer that"),
+    (each("timer", spec="every day"), "a timer that"), (each("continuation", place="{}"), "a continuation that"),
+    (each("approval", request="x"), "a[n]? approval that"),
+    (each("approval", choices='[{"x": 1}]'), "a[n]? approval that"), (each("merge", moved="x"), "a merge whose moved"),
+    (each("merge", folder="../../etc"), "a merge whose folder"), (each("note", confidence=1e999), "cannot be"),
+    (each("note", confidence=10**400), "cannot be"), (each("principal", epoch=(1 << 63) - 1), "higher than anything"),
+    (lambda members, head: head.update(files=[{"generation": float("inf")}]), "does not say"),
+    (lambda members, head: head["source"].update(place="a\x1b[2J"), "does not say"),
+    (lambda members, head: head["source"].update(place="\ud800"), "does not say"),
+]  # fmt: skip
+
+
+def merged(members: Members, head: dict[str, Any]) -> None:
+    """They are merged with themselves, over and over."""
+    row = rows_of(members, "outbox")[0]
+    made = {
+        "id": uuid4().hex, "kept": row["principal"], "absorbed": row["principal"], "folder": "me", "state": "done",
+        "asked_by": None, "by_link": False, "asked_at": 1, "due_at": 1, "done_at": 1, "undone_at": None, "moved": "{}",
+    }  # fmt: skip
+    put(members, "merge", [made])
+
+
+def test_what_would_stop_a_queue_for_everybody_is_refused(
+    houses: tuple[Installation, Installation], tmp_path: Path
+) -> None:
+    """Whoever delivers, and whoever looks for what is due, reads the rows of all people at once."""
+    old, new = houses
+    user = moving.settle_in(old)
+    moving.leave(old, user, file := tmp_path / "bundle.tar", moving.grant(old, new, user.id))
+    for forge, why in [*UNREADABLE, (merged, "into themselves")]:
+        if "merge" in why and forge is not merged:
+            forge = after(merged, forge)
+        with pytest.raises(MoveRefused, match=why):
+            moving.arrive(new, forged(file, old.home, forge))
+        assert not any(moving.rows(new, user.id).values())
+    assert moving.arrive(new, file).user == user.id
+
+
+def after(first: Forge, then: Forge) -> Forge:
+    def both(members: Members, head: dict[str, Any]) -> None:
+        first(members, head)
+        then(members, head)
+
+    return both
+
+
+def test_nothing_is_said_where_somebody_else_is_heard(
+    houses: tuple[Installation, Installation], victim: User, tmp_path: Path
+) -> None:
+    """Neither what waits to be sent, nor the answer to what waits, nor what is due later."""
+    old, new = houses
+    user = moving.settle_in(old)
+    moving.leave(old, user, file := tmp_path / "bundle.tar", moving.grant(old, new, user.id))
+    there = {"channel": VICTIM.channel, "account": VICTIM.account, "conversation": VICTIM.external_id}
+    mail = {"channel": "email", "account": "", "conversation": "ann@example.org"}
+    hidden = json.dumps({"to": "victim@example.org"})
+
+    def forge(members: Members, head: dict[str, Any]) -> None:
+        for name in ("outbox", "inbox", "schedule", "approval"):
+            first, second, *rest = rows_of(members, name)
+            given = {"outbox": {"content": f'{{"text": "", "reply": {hidden}}}'}, "inbox": {
+                "envelope": f'{{"reply": {hidden}}}'}}.get(name, {"reply": hidden})  # fmt: skip
+            put(members, name, [{**first, **there}, {**second, **mail, **given}, *rest])
+
+    moving.arrive(new, forged(file, old.home, forge))
+    found = moving.rows(new, user.id)
+    for name, closed in (("outbox", "withdrawn"), ("inbox", "withdrawn"), ("approval", "expired")):
+        strange = [row["status"] for row in found[name] if row["channel"] in (VICTIM.channel, "email")]
+        assert strange == [closed] * 2, name
+        others = {row["status"] for row in found[name] if row["channel"] not in (VICTIM.channel, "email")}
+        assert others <= {moving.STATUS[name]}, name
+    assert [row["to_last"] for row in found["schedule"]] == [True, True, False]
+    assert [row["actor"] for row in found["inbox"] if row["channel"] in (VICTIM.channel, "email")] == [None, None]
+
+
+def test_undoing_a_merge_that_was_made_up_gives_nobody_a_role_or_what_is_anothers(
+    houses: tuple[Installation, Installation], victim: User, tmp_path: Path
+) -> None:
+    old, new = houses
+    user = moving.settle_in(old)
+    moving.leave(old, user, file := tmp_path / "bundle.tar", moving.grant(old, new, user.id))
+    (task,) = [row["id"] for row in moving.rows(new, victim.id)["task"]][:1]
+
+    def steal(members: Members, head: dict[str, Any]) -> None:
+        merged(members, head)
+        (row,) = rows_of(members, "merge")
+        put(members, "merge", [{**row, "state": "undone", "moved": json.dumps({"role": "admin", "tasks": [task]})}])
+
+    with pytest.raises(MoveRefused, match="somebody else's"):
+        moving.arrive(new, forged(file, old.home, steal))
+
+    def rise(members: Members, head: dict[str, Any]) -> None:
+        merged(members, head)
+        (row,) = rows_of(members, "merge")
+        put(members, "merge", [{**row, "state": "undone", "moved": json.dumps({"role": "admin"})}])
+
+    moving.arrive(new, forged(file, old.home, rise))
+    assert [row["moved"] for row in moving.rows(new, user.id)["merge"]] == ["{}"]
+
+
+def test_one_person_comes_by_a_grant(houses: tuple[Installation, Installation], tmp_path: Path) -> None:
+    old, new = houses
+    user, other = moving.settle_in(old), moving.settle_in(old, Claim("telegram", "7", "77", "Bob", "platform"))
+    moving.leave(old, user, file := tmp_path / "bundle.tar", moving.grant(old, new, user.id))
+    moving.leave(old, other, second := tmp_path / "other.tar", moving.grant(old, new, other.id))
+
+    def both(members: Members, head: dict[str, Any]) -> None:
+        with tarfile.open(second) as archive:
+            for name in archive.getnames():
+                if name.startswith("rows/"):
+                    members[name] += archive.extractfile(name).read()  # type: ignore[union-attr]
+            theirs = json.loads(archive.extractfile("manifest.json").read())  # type: ignore[union-attr]
+        for name in ("owners", "journals"):
+            head[name] += theirs[name]
+        head["files"].append(None)
+
+    with pytest.raises(MoveRefused, match="who is not the person"):
+        moving.arrive(new, forged(file, old.home, both))
+
+
+@pytest.mark.parametrize("name", ["a/b", "x\x1b", "a" * 65, "é", "A B", "\udcff", "owner"])
+def test_a_fork_is_named_as_people_here_are(
+    houses: tuple[Installation, Installation], tmp_path: Path, name: str
+) -> None:
+    old, new = houses
+    departing.copy(old, moving.settle_in(old), file := tmp_path / "copy.tar")
+    with pytest.raises(MoveRefused, match="a fork is not named"):
+        moving.arrive(new, file, fork=name)

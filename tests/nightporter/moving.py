@@ -25,6 +25,11 @@ from workspace_store.volumes import Volumes
 
 ANN = Claim("telegram", "7", "5", "Ann", "platform")
 WORD = "xyzzyheron"
+ADDRESS = '{"channel":"local","account":"","conversation":"ann","thread":""}'
+WORDS = {
+    "envelope": "{}", "content": "{}", "reply": "{}", "request": "{}", "environment": "{}", "moved": "{}",
+    "choices": "[]", "left": ADDRESS, "place": ADDRESS, "spec": "0 7 * * *", "zone": "UTC",
+}  # fmt: skip
 ROW = dict[str, Any]
 STATUS = {"outbox": "queued", "approval": "pending", "inbox": "pending", "attachment": "waiting", "effect": "settled",
           "schedule": "active"}  # fmt: skip
@@ -102,7 +107,9 @@ def _value(found: Table, column: Column[Any], owner: UUID, number: int) -> Any:
         return zstandard.ZstdCompressor().compress(f"{number}\t[]".encode())
     if column.name == "messages":
         return "[]"
-    return "{}" if column.name in ("envelope", "content", "reply") else f"{found.name}-{column.name}-{owner}-{number}"
+    if column.name in WORDS:
+        return WORDS[column.name]
+    return f"{found.name}-{column.name}-{owner}-{number}"
 
 
 def grant(old: Installation, new: Installation, user: UUID, *, seconds: float = 3600, source: str = "") -> str:
