@@ -153,16 +153,16 @@ class Database:
     def _without_fsync(self) -> Iterator[None]:
         """https://www.sqlite.org/pragma.html#pragma_synchronous: with a WAL, NORMAL stays consistent and in order."""
         connection = self._sqlite
-        if connection is None:
-            yield
-            return
-        connection.execute("PRAGMA synchronous = NORMAL")
+        # One that is closed is followed by another, which begins durable.
+        with contextlib.suppress(sqlite3.ProgrammingError):
+            if connection is not None:
+                connection.execute("PRAGMA synchronous = NORMAL")
         try:
             yield
         finally:
-            # One that broke meanwhile is closed: the next begins durable.
             with contextlib.suppress(sqlite3.ProgrammingError):
-                connection.execute("PRAGMA synchronous = FULL")
+                if connection is not None:
+                    connection.execute("PRAGMA synchronous = FULL")
 
     def read_now(self, query: Callable[[Connection], T]) -> T:
         """``read`` for callers that have no event loop."""

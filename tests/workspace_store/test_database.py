@@ -162,6 +162,26 @@ async def test_a_deadlock_is_run_again_not_reported(postgresql_url: str) -> None
     database.close()
 
 
+async def test_only_what_another_write_follows_costs_no_fsync(sqlite_url: str) -> None:
+    database = Database(sqlite_url)
+
+    def level(connection: Connection) -> int:
+        return int(connection.exec_driver_sql("PRAGMA synchronous").scalar_one())
+
+    def fails(_: Connection) -> None:
+        raise LookupError
+
+    normal, full = 1, 2
+    assert [await database.write(level, followed=followed) for followed in (False, True, False)] == [full, normal, full]
+    with pytest.raises(LookupError):
+        await database.write(fails, followed=True)
+    assert await database.write(level) == full
+    database._writer.dispose()  # as after an error that took the connection
+    assert await database.write(level, followed=True) == full
+    assert [await database.write(level, followed=followed) for followed in (True, False)] == [normal, full]
+    database.close()
+
+
 def test_a_file_that_cannot_be_reached_is_unavailable_until_it_can(tmp_path: Path) -> None:
     database = Database(f"sqlite:///{tmp_path}/missing/nightporter.db")
     with pytest.raises(DatabaseUnavailable, match="unable to open"):
