@@ -107,6 +107,7 @@ def long_turn(exchanges: int) -> Context:
     return Context("policy", [], [], [], turn, standing=STANDING.lines())
 
 
+@pytest.mark.slow
 def test_a_long_turn_is_cut_between_complete_pairs_and_stays_within_the_window() -> None:
     compaction = Compaction(8000)
     for exchanges in range(1, 40, 2):
@@ -123,6 +124,7 @@ def test_a_long_turn_is_cut_between_complete_pairs_and_stays_within_the_window()
     assert "part-36.log" in words_of(seen)
 
 
+@pytest.mark.slow
 def test_steps_between_two_batches_begin_the_same() -> None:
     compaction, before, batches = Compaction(8000), list[Said](), 0
     for exchanges in range(1, 40):

@@ -147,6 +147,7 @@ async def test_what_is_none_is_kept_and_no_digest_of_one_is_inside(its_screen: S
         assert await its.output(f"cat /proc/[0-9]*/environ 2>/dev/null | grep -acF \"{first}\"'{rest}'") == "0"
 
 
+@pytest.mark.slow
 async def test_nobody_answers(its_screen: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """What could not be asked about is not written; once it can be, it is."""
     its = await Workspace.of(its_screen)

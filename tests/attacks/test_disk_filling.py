@@ -144,6 +144,7 @@ async def test_too_many_files_are_too_much_as_well(stage: Stage, run: Run) -> No
     assert "No such file" in done.output
 
 
+@pytest.mark.slow
 async def test_who_goes_on_writing_waits_ever_longer(stage: Stage, run: Run) -> None:
     await run("head -c 60M /dev/zero > a; sleep 30")
     began, grown = asyncio.get_running_loop().time(), taken(stage)

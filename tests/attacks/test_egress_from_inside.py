@@ -98,6 +98,7 @@ async def test_credentials_and_keys_are_nowhere_inside(
         assert "No such file" in await its.output(f"cat {key}")
 
 
+@pytest.mark.slow
 async def test_a_flood_of_connections_to_the_relay(tmp_path: Path, sqlite_url: str, backend: BubblewrapBackend) -> None:
     """The guest that carries them goes on answering, and so does the relay once they are gone."""
     flood = """

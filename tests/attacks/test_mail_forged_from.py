@@ -54,6 +54,7 @@ async def test_a_domain_that_asks_for_no_policy_is_not_believed_unaligned(room: 
     assert room.nothing_is_kept()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trouble", ["silent", "servfail"])
 async def test_silencing_dns_gains_nothing(room: Mailroom, trouble: str) -> None:
     """Who can keep DNS from answering gets "later", for the honest sender's server to try again."""

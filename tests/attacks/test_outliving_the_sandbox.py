@@ -55,6 +55,7 @@ for number in range(200):
 """
 
 
+@pytest.mark.slow
 async def test_stop_ends_two_hundred_processes_with_five_hundred_megabytes_and_leaves_no_mount_or_group(
     backend: BubblewrapBackend, tmp_path: Path
 ) -> None:
@@ -118,6 +119,7 @@ async def test_killing_the_manager_leaves_nothing(backend: BubblewrapBackend, tm
     assert len(backend.reap()) == 1  # its record and its control groups
 
 
+@pytest.mark.slow
 async def test_a_manager_killed_right_after_the_spawn_leaves_nothing(
     backend: BubblewrapBackend, tmp_path: Path
 ) -> None:

@@ -119,6 +119,7 @@ async def everywhere(folder: Path, secret: str) -> None:
             await each.kill()
 
 
+@pytest.mark.slow
 @settings(max_examples=3, **common)
 @given(ANY)
 def test_it_is_written_nowhere_whatever_it_is_and_wherever_it_is(secret: str) -> None:

@@ -73,6 +73,7 @@ def plant(folder: Path) -> None:
         (folder / "deep" / f"f{number}").write_bytes(b"mine")
 
 
+@pytest.mark.slow
 def test_a_directory_swapped_for_a_link_during_the_walk(volume: Volume, host: Path) -> None:
     plant(volume.workspace / "a")
     (volume.workspace / "b").symlink_to(host)
@@ -117,6 +118,7 @@ def test_attachments_into_a_directory_that_turns_into_a_link(volume: Volume, hos
     assert written > 0
 
 
+@pytest.mark.slow
 def test_deep_directories_moved_about_during_the_walk(volume: Volume, host: Path) -> None:
     """Below the levels that a walk keeps open: it goes up by ``..`` there and must not arrive elsewhere."""
     deep = volume.workspace.joinpath(*["d"] * 25)

@@ -236,6 +236,7 @@ def die_while_sending(url: str, lives: Path, given: processes.Event) -> None:  #
     asyncio.run(run())
 
 
+@pytest.mark.slow
 async def test_a_gateway_killed_while_it_sends_leaves_its_reply_to_another_as_uncertain(
     database: Database, owner: UUID, deliver: Any, lives: Path
 ) -> None:

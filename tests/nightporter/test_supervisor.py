@@ -191,6 +191,7 @@ def test_one_service_alone_runs_beside_up(tmp_path: Path) -> None:
         assert set(second.children()) == {"gateway"}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.getuid() != 0 or not shutil.which("setpriv"), reason="only root can become another user")
 def test_as_an_ordinary_user() -> None:
     with tempfile.TemporaryDirectory(prefix="nightporter-", dir="/tmp") as folder:

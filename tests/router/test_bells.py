@@ -69,6 +69,7 @@ async def test_news_reaches_who_listens(valkey: Valkey, ringer: Ringer) -> None:
     assert heard == [(owner, {"bell": "outbox"}), (owner, {"output": "größer\n", "turn": "t"})]
 
 
+@pytest.mark.slow
 async def test_a_lost_connection_is_told_to_who_listens(valkey: Valkey) -> None:
     async def listen() -> None:
         async for _ in news(lambda: redis.asyncio.Redis(unix_socket_path=str(valkey.socket))):

@@ -151,6 +151,7 @@ async def test_what_is_installed_is_written_down_and_there_after_sleep(stage: St
     assert before["base"]["python"]
 
 
+@pytest.mark.slow
 async def test_it_is_written_soon_without_sleep_and_only_when_something_changed(stage: Stage) -> None:
     its = await Workspace.of(stage)
     site = "~/.local/lib/python3.11/site-packages"

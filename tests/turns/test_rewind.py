@@ -69,6 +69,7 @@ async def test_before_the_first_turn_there_is_no_shell_to_come_back(stage: Stage
     assert "me /usr" in await say(stage, "echo $WHO $PWD")
 
 
+@pytest.mark.slow
 async def test_several_turns_and_a_named_generation(stage: Stage) -> None:
     for number in (1, 2, 3):
         await say(stage, f"echo {number} > file")
@@ -123,6 +124,7 @@ async def test_a_running_task_is_named_and_asked_about_first(stage: Stage) -> No
     assert "Already approved and used" in await say(stage, f"/approve {code}"), "what was used does not come back"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["/undo", "/undo @1", "/redo"])
 async def test_a_task_that_sleeps_is_named_and_asked_about_too(stage: Stage, verb: str) -> None:
     await say(stage, "echo one > file")

@@ -346,6 +346,7 @@ def test_kill_9_at_any_moment_leaves_a_valid_volume(tmp_path: Path) -> None:
     assert marker.generation > 3
 
 
+@pytest.mark.slow
 def test_descriptors_and_memory_stay_bounded(volume: Volume) -> None:
     before = len(os.listdir("/proc/self/fd"))
     for number in range(30):

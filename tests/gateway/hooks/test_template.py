@@ -48,6 +48,7 @@ def test_a_command_without_values_is_one() -> None:
     assert HookSettings(secret="0123456789abcdef", template="$ ./deploy.sh").template == "$ ./deploy.sh"
 
 
+@pytest.mark.slow
 @given(
     st.recursive(
         st.none() | st.booleans() | st.floats() | st.text(),

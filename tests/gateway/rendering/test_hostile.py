@@ -36,6 +36,7 @@ def test_no_token_calls_anybody_wherever_it_stands(place: str) -> None:
             assert not re.search(r"<[!@#]", chunk.plain)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 40])
 def test_long_quotes_lists_and_code_stay_whole_messages(size: int) -> None:
     """Not a message a character, as of a quote whose marks alone are over the limit."""

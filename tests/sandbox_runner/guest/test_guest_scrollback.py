@@ -64,6 +64,7 @@ async def test_a_secret_on_the_screen_is_not_written(house: Any, guest: Any) -> 
     assert (await guest.run("echo it is $DB_PASSWORD")).notes == ()
 
 
+@pytest.mark.slow
 async def test_much_output_takes_little_of_the_file(house: Any, guest: Any) -> None:
     for number in range(14):
         await guest.run("head -c 3000000 /dev/urandom | base64 -w 350", terminal=f"t{number}")

@@ -297,6 +297,7 @@ async def test_a_volume_that_cannot_be_written_is_told(house: Any, guest: Any) -
     assert any("not saved" in note for note in result.notes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("big", ["sleep 60 #" + "x" * 300_000, "X=" + "x" * 30_000 + "; sleep 60"])
 async def test_large_tasks_do_not_drive_out_what_terminals_hold(house: Any, guest: Any, big: str) -> None:
     await guest.run("small=kept; f() { echo fn; }")

@@ -115,6 +115,7 @@ async def test_the_temporary_folder_may_be_emptied(guest: Any, house: Any) -> No
     assert await guest.output("echo again") == "again\n"
 
 
+@pytest.mark.slow
 async def test_a_100_mb_print_is_bounded(guest: Any) -> None:
     result = await guest.run("head -c 100000000 /dev/zero | tr '\\0' x; echo the end", output_bytes=100_000, timeout=60)
     assert result.status == "exited"

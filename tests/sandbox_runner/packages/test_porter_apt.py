@@ -113,6 +113,7 @@ async def test_it_is_installed_with_what_it_needs_and_there_in_the_next_sandbox(
             assert left == ""
 
 
+@pytest.mark.slow
 async def test_a_newer_version_takes_the_place_of_the_old(
     tmp_path: Path, sqlite_url: str, backend: BubblewrapBackend
 ) -> None:
@@ -129,6 +130,7 @@ async def test_a_newer_version_takes_the_place_of_the_old(
         assert await its.output("porterdesk; ls ~/.local/apt/usr") == "new\nbin"
 
 
+@pytest.mark.slow
 async def test_a_file_of_ones_own(tmp_path: Path, sqlite_url: str, backend: BubblewrapBackend) -> None:
     """No way out is needed for what is there already."""
     (tmp_path / "volume/workspace").mkdir(parents=True)
@@ -138,6 +140,7 @@ async def test_a_file_of_ones_own(tmp_path: Path, sqlite_url: str, backend: Bubb
         assert await its.output("echo hello > f; porterlisp f") == "lisp reads hello"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("debs", "words", "reason"),
     [
@@ -170,6 +173,7 @@ async def test_what_cannot_be_done_is_said_and_changes_nothing(
         assert await its.output("porter-apt list; ls ~/.local/apt") == ""
 
 
+@pytest.mark.slow
 async def test_a_host_that_is_not_allowed(tmp_path: Path, sqlite_url: str, backend: BubblewrapBackend) -> None:
     async with (
         archive(tmp_path, sqlite_url, [BELL], allowed=False) as (made, outside),
@@ -184,6 +188,7 @@ async def test_a_host_that_is_not_allowed(tmp_path: Path, sqlite_url: str, backe
         assert outside.seen == []
 
 
+@pytest.mark.slow
 async def test_a_system_without_apt(tmp_path: Path, sqlite_url: str, backend: BubblewrapBackend) -> None:
     async with yard(tmp_path, sqlite_url) as made, inside(made, backend, tmp_path / "volume") as its:
         said = await its.run("PATH=/opt/nightporter/bin porter-apt install jq")
@@ -192,6 +197,7 @@ async def test_a_system_without_apt(tmp_path: Path, sqlite_url: str, backend: Bu
         )  # fmt: skip
 
 
+@pytest.mark.slow
 async def test_a_record_that_names_files_elsewhere(tmp_path: Path, sqlite_url: str, backend: BubblewrapBackend) -> None:
     """What is removed is below its own folder, whatever the record or a link says."""
     (tmp_path / "volume/workspace").mkdir(parents=True)

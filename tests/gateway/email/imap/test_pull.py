@@ -58,6 +58,7 @@ async def test_new_mail_comes_at_once(server: ImapServer, start: Start, taken: T
     assert taken.subjects() == ["first", "second"]
 
 
+@pytest.mark.slow
 async def test_idle_is_issued_again_and_again(server: ImapServer, start: Start, taken: Taken) -> None:
     await start(idle_seconds=1.2)
     await asyncio.sleep(3)
@@ -103,6 +104,7 @@ async def test_nothing_is_fetched_twice_after_a_restart(server: ImapServer, star
     assert taken.subjects() == ["a", "b", "c", "d"]
 
 
+@pytest.mark.slow
 async def test_a_server_that_goes_away_and_comes_back(server: ImapServer, start: Start, taken: Taken) -> None:
     puller = await start()
     server.deliver(mail("before"))
@@ -117,6 +119,7 @@ async def test_a_server_that_goes_away_and_comes_back(server: ImapServer, start:
     assert puller.wrong == ""
 
 
+@pytest.mark.slow
 async def test_mails_numbered_anew_are_looked_through_again(server: ImapServer, start: Start, taken: Taken) -> None:
     """The inbox drops those it knows by their Message-ID; none that came meanwhile is missed."""
     await start()

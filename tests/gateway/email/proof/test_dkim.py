@@ -208,6 +208,7 @@ def test_bodies_are_hashed_as_dkimpy_does(pieces: list[bytes]) -> None:
         assert BodyHashes(body).of(relaxed=relaxed) == hashlib.sha256(form.canonicalize_body(body)).digest()
 
 
+@pytest.mark.slow
 def test_megabytes_of_line_ends_cost_little(ann: MailDomain, judge: Judge) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     signed = ann.sign(letter("hello", to=OWN))
