@@ -286,10 +286,11 @@ def _report(
 
 def _unasked(person: User) -> list[str]:
     """What was heard beyond one answer to each message."""
+    heard = person.heard()
     found = []
-    for text in person.heard():
-        about = [one.mark for one in person.said if one.mark in text]
-        if not about or sum(about[0] in other for other in person.heard()) > 1:
+    for text in heard:
+        about = next((one.mark for one in person.said if one.mark in text), None)
+        if about is None or sum(about in other for other in heard) > 1:
             found.append(text)
     return found
 
