@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -45,9 +45,7 @@ class Caller:
         returned = turn.recorded.returned.get(call.id)
         if returned is not None:
             turn.touched = turn.touched or bool(returned.get("touched"))
-            sandbox.take_to_send(returned)
-            turn.take_claim(returned)
-            turn.asks = questions.asked_in(returned) or turn.asks
+            _take_in(turn, sandbox, returned)
             return resume.said(turn.recorded, call, returned)
         tool = turn.offer.tools.get(call.name)
         try:
@@ -161,9 +159,7 @@ class Caller:
         await self.recorder.append(turn, events, writes, take=True)
         reached(Point.TOOL_RECORDED)
         turn.calling.discard(call.id)
-        sandbox.take_to_send(body)
-        turn.take_claim(body)
-        turn.asks = questions.asked_in(body) or turn.asks
+        _take_in(turn, sandbox, body)
         return Said("tool", text, call=call.id, name=call.name, data=resume.origin_of(body))
 
     async def _keep_whole(self, turn: Turn, result: ToolResult) -> str | None:
@@ -173,3 +169,10 @@ class Caller:
         # A runner whose lease has gone leaves nothing behind, not even what no row would name.
         await self.recorder.database.read(partial(principal.check, lease=turn.lease))
         return await asyncio.to_thread(self.blobs.put, turn.principal, data)
+
+
+def _take_in(turn: Turn, sandbox: TurnSandbox, returned: Mapping[str, Any]) -> None:
+    """What a recorded result asks of its turn: files to send, a task to check, a question to end with."""
+    sandbox.take_to_send(returned)
+    turn.take_claim(returned)
+    turn.asks = questions.asked_in(returned) or turn.asks

@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 from uuid import UUID, uuid4
 from weakref import WeakValueDictionary
 
@@ -181,7 +182,7 @@ class Waker(ABC):
         on_disk = OnDisk(trees, running, guest, lambda: self._end(seat, running))
         seat.awake = Awake(running, guest, report, ended, on_disk)
         self.disk.add(on_disk)
-        ended.add_done_callback(lambda _: self._tidy(seat))
+        ended.add_done_callback(lambda _: self._beside(self._ended(seat)))
         for record in restored.ended:
             self.ends.left(seat, seat.awake, task_of(record))
         for task in early:
@@ -192,14 +193,16 @@ class Waker(ABC):
         """Until shortly before its right ends: then it ends by itself, also where this manager is paused."""
         seconds = LEASE_SECONDS - MARGIN_SECONDS - (boottime() - seat.right_since)
         if not self.database.is_sqlite and seconds > 0:
-            telling = asyncio.get_running_loop().create_task(_tell(guest, seconds))
-            self._tidying.add(telling)
-            telling.add_done_callback(self._tidying.discard)
+            self._beside(_tell(guest, seconds))
 
     def _crontab(self, seat: Seat, guest: GuestConnection, text: str) -> None:
-        keeping = asyncio.get_running_loop().create_task(self.timers.changed(seat, guest, text))
-        self._tidying.add(keeping)
-        keeping.add_done_callback(self._tidying.discard)
+        self._beside(self.timers.changed(seat, guest, text))
+
+    def _beside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Have it done by itself; whoever closes waits for it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tidying.add(task)
+        task.add_done_callback(self._tidying.discard)
 
     async def _believed(self, seat: Seat) -> Believed:
         held = await self._held(seat)
@@ -229,11 +232,6 @@ class Waker(ABC):
                     await seat.awake.guest.shutdown(grace=self.task_grace)
             await self._dismantle(seat)
         await self.annexes.give_back(seat)
-
-    def _tidy(self, seat: Seat) -> None:
-        task = asyncio.get_running_loop().create_task(self._ended(seat))
-        self._tidying.add(task)
-        task.add_done_callback(self._tidying.discard)
 
     async def _ended(self, seat: Seat) -> None:
         """A sandbox ended by itself: out of memory, killed, or its guest died."""

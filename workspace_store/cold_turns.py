@@ -64,12 +64,8 @@ def put(connection: Connection, owner: UUID, turns: Mapping[int, str]) -> None:
 
 def messages_at(connection: Connection, owner: UUID, seq: int) -> str | None:
     """The messages of one turn, as JSON; None: it is not among these."""
-    wanted = f"{seq}\t"
-    for row in connection.execute(_AROUND, {"of": owner, "seq": seq}):
-        for line in _plain(row.words).split("\n"):
-            if line.startswith(wanted):
-                return line.removeprefix(wanted)
-    return None
+    segment = segment_of(connection, owner, seq)
+    return segment.turns[seq] if segment else None
 
 
 def holding(connection: Connection, scope: Sequence[UUID], words: Sequence[str]) -> list[Segment]:

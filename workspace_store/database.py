@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import sqlalchemy
 from sqlalchemy import Connection, Engine, Table, event
@@ -152,17 +152,17 @@ class Database:
     @contextlib.contextmanager
     def _without_fsync(self) -> Iterator[None]:
         """https://www.sqlite.org/pragma.html#pragma_synchronous: with a WAL, NORMAL stays consistent and in order."""
-        connection = self._sqlite
-        # One that is closed is followed by another, which begins durable.
-        with contextlib.suppress(sqlite3.ProgrammingError):
-            if connection is not None:
-                connection.execute("PRAGMA synchronous = NORMAL")
+        self._synchronous("NORMAL")
         try:
             yield
         finally:
-            with contextlib.suppress(sqlite3.ProgrammingError):
-                if connection is not None:
-                    connection.execute("PRAGMA synchronous = FULL")
+            self._synchronous("FULL")
+
+    def _synchronous(self, level: Literal["NORMAL", "FULL"]) -> None:
+        # A connection that is closed is followed by another, which begins with FULL.
+        with contextlib.suppress(sqlite3.ProgrammingError):
+            if self._sqlite is not None:
+                self._sqlite.execute(f"PRAGMA synchronous = {level}")
 
     def read_now(self, query: Callable[[Connection], T]) -> T:
         """``read`` for callers that have no event loop."""

@@ -80,20 +80,17 @@ class Verified:
     bytes: int
 
 
-def named(generation: Generation) -> Generation:
-    """With the digest over all it says set."""
-    return replace(generation, digest=_digest(_body(generation)))
-
-
-def file_of(folder: Path, generation: Generation) -> tuple[Path, bytes]:
-    """The manifest of a generation that has its digest, and where it belongs: over one of that number."""
+def written(folder: Path, generation: Generation) -> tuple[Generation, Path, bytes]:
+    """A generation with its digest set, where its manifest belongs (over one of that number), and what that says."""
+    body = _body(generation)
+    generation = replace(generation, digest=_digest(body))
     wrapped = {
         "digest": generation.digest,
         "duration_ms": generation.duration_ms,
         "new_bytes": generation.new_bytes,
-        "manifest": _body(generation),
+        "manifest": body,
     }
-    return _path(folder, generation.number), json.dumps(wrapped).encode()
+    return generation, _path(folder, generation.number), json.dumps(wrapped).encode()
 
 
 def load(folder: Path, number: int) -> Generation:

@@ -273,10 +273,9 @@ class Volume(VolumeContents):
     def _publish(self, generation: Generation, started: float) -> Generation:
         generation = replace(generation, duration_ms=round((time.perf_counter() - started) * 1000, 3))
         with naming_full_disk():
-            generation = manifests.named(generation)
+            generation, manifest, said = manifests.written(self._generations, generation)
             marker = replace(self.marker(), generation=generation.number, digest=generation.digest)
-            manifest = manifests.file_of(self._generations, generation)
-            write_together(dict((manifest, markers.file_of(self.path, marker))))
+            write_together(dict(((manifest, said), markers.file_of(self.path, marker))))
         return generation
 
     def _swap_in(self, root: bytes) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from sandbox_runner.egress.names import authority
+from sandbox_runner.egress.rules import SAFE_METHODS
 from workspace_store.effects import TOOLS, Effect
 from workspace_store.egress_grants import Grant
 
@@ -138,7 +139,7 @@ def what(effect: Effect) -> str:
 
 def so_far(effects: Sequence[Effect]) -> str:
     """What is known of the outside after a tool was cut off; empty: nothing went out."""
-    unsafe = [effect for effect in effects if effect.method not in ("GET", "HEAD", "OPTIONS")]
+    unsafe = [effect for effect in effects if effect.method not in SAFE_METHODS]
     return f"This turn has reached outside: {lines(unsafe)}." if unsafe else ""
 
 

@@ -22,11 +22,11 @@ from .mcp import McpServers
 from .operations import OPERATIONS
 from .pressure import PressureWatch
 from .publisher import Publisher
-from .requests import BadRequest, fit, without_own_lines
+from .requests import BadRequest, result_of, without_own_lines
 from .results import Results
 from .shell import Shell
 from .shell_state import Dump, exported, without_hooks
-from .tasks import NOT_KEPT, SHELL, Task, TaskTable
+from .tasks import Task, TaskTable
 from .terminal import Call, Ended, Terminal, is_terminal_name
 
 TYPE_CHECKING = False
@@ -177,31 +177,21 @@ class Guest:
             return
         left = self.tasks.unknown(*self.shells_at_rest())
         if not left or (before is not None and (left <= before or rounds == 0)):
-            self._settle_held(terminal, call, ended)
+            self._settle_call(terminal, call, ended)
         elif self.watch.is_near():
-            self.watch.when_relieved(lambda: self._settle_held(terminal, call, ended))
+            self.watch.when_relieved(lambda: self._settle_call(terminal, call, ended))
         else:
             self.loop.call_later(_ROUND_S, lambda: self._observe(terminal, call, ended, left, rounds - 1))
 
-    def _settle_held(self, terminal: Terminal, call: Call, ended: Ended) -> None:
-        if terminal.current is call:
-            if ended.dump is not None:
-                terminal.jobs = ended.dump.jobs
-                terminal.state = ended.dump.state(self.base)
-            self.look()
-            self._settle_call(terminal, call, ended)
-
     def _settle_call(self, terminal: Terminal, call: Call, ended: Ended) -> None:
+        if terminal.current is not call:
+            return
+        if ended.dump is not None:
+            terminal.take(ended.dump, self.base)
+        self.look()
         notes = terminal.notes + self._notes
         if ended.dump is not None:
-            state = terminal.state or {}
-            terminal.remember(ended.dump.history)
-            if terminal.shell is not None:
-                pid = terminal.shell.pid
-                state["limits"] = limits.differences(pid)
-                state["cwd"] = processes.true_directory(pid, state["cwd"])
-                state["descriptors"] = terminal.shell.kept_open()
-                notes += terminal.shell.take_notes(ended.dump.outputs)
+            notes += terminal.complete(ended.dump)
         elif ended.shell_ended:
             notes.append(f"the shell itself ended with {ended.code}; a new one starts from the last saved state")
         else:
@@ -231,22 +221,15 @@ class Guest:
             call.live = None
         text, omitted = call.output.text()
         cwd = terminal.state["cwd"] if terminal.state else self.workspace
-        result = {
-            "call_id": call.call_id,
-            "status": status,
-            "exit_code": code,
-            "output": text,
-            "omitted_bytes": omitted,
-            "duration_ms": call.milliseconds(),
-            "terminal": terminal.name,
-            "cwd": cwd.encode("utf-8", "surrogateescape").decode("utf-8", "replace"),
-            "task": task,
-            "state_digest": self.publisher.digest if status != "running" else None,
-            "notes": call.notes + notes,
-        }
+        cwd = cwd.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
         if terminal.shell is not None:
-            result["output"] = without_own_lines(text, call.token, terminal.shell.command_path)
-        self.results.settle(call, fit(result))
+            text = without_own_lines(text, call.token, terminal.shell.command_path)
+        digest = self.publisher.digest if status != "running" else None
+        result = result_of(
+            call, status, code, text, cwd, omitted_bytes=omitted, terminal=terminal.name, task=task,
+            state_digest=digest, notes=call.notes + notes,
+        )  # fmt: skip
+        self.results.settle(call, result)
 
     def set_aside(self, note: str) -> None:
         """Let what runs in terminals go on as tasks, and tell why."""
@@ -282,11 +265,7 @@ class Guest:
         shell.on_report = lambda _, dump: self.tasks.shell_ended(task, dump.status if dump else -1)
         shell.on_exit = lambda code: self.tasks.shell_ended(task, code)
         after = f"still running after {call.timeout_s:g} s: it is background task {task.number} now"
-        notes = [*terminal.notes, f"{why} It is background task {task.number}." if why else after]
-        terminal.notes = []
-        notes += self.publish()
-        self.give(terminal, call, "running", None, notes, task.number)
-        terminal.proceed()
+        self._go_on(terminal, call, "running", f"{why} It is background task {task.number}." if why else after, task)
 
     def _give_up_shell(self, terminal: Terminal, call: Call, shell: Shell) -> None:
         """The shell hangs in what its own state makes it do, and would at each command and wake: go on without that."""
@@ -296,10 +275,14 @@ class Guest:
                 os.killpg(group, signal.SIGKILL)
         shell.close()
         terminal.state = without_hooks(terminal.state) if terminal.state else None
-        notes = [*terminal.notes, _HANGING_NOTE]
+        self._go_on(terminal, call, "interrupted", _HANGING_NOTE)
+
+    def _go_on(self, terminal: Terminal, call: Call, status: str, note: str, task: Task | None = None) -> None:
+        """Answer a call that has not ended, and let the terminal go on with its new shell."""
+        notes = [*terminal.notes, note]
         terminal.notes = []
         notes += self.publish()
-        self.give(terminal, call, "interrupted", None, notes)
+        self.give(terminal, call, status, None, notes, task.number if task is not None else None)
         terminal.proceed()
 
     # Tasks --------------------------------------------------------------------------------------------------------
@@ -308,16 +291,9 @@ class Guest:
         """Look for tasks nobody announced."""
         found = self.tasks.look(*self.shells_at_rest())
         for task in found:
-            self._name_part_of_shell(task)
+            for terminal in self.terminals.values():
+                terminal.name_part_of_shell(task)
         return found
-
-    def _name_part_of_shell(self, task: Task) -> None:
-        """What a shell runs as a copy of itself (a loop, a group with ``&``) shows the shell's own arguments."""
-        for terminal in self.terminals.values():
-            if terminal.shell is not None and task.argv == terminal.shell.argv:
-                said = terminal.jobs.get(task.pid) or (terminal.history[-1] if terminal.history else "")
-                task.argv = [SHELL, "-c", said] if said else [SHELL, NOT_KEPT]
-                task.environment = exported(terminal.state) if terminal.state else {}
 
     def shells_at_rest(self) -> tuple[set[int], set[int]]:
         """Shells that run nothing in the foreground, and those that do."""

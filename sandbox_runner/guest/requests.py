@@ -7,6 +7,7 @@ from .shell_scripts import OWN_LINE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from .terminal import Call
@@ -37,21 +38,38 @@ def fit(result: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def without_terminal(call: Call, cwd: str, output: str, exit_code: int | None) -> dict[str, Any]:
-    """The result of a call that ran beside the terminals; ``exit_code`` None: it was cut off."""
+def result_of(
+    call: Call,
+    status: str,
+    exit_code: int | None,
+    output: str,
+    cwd: str,
+    *,
+    omitted_bytes: int = 0,
+    terminal: str = "",
+    task: int | None = None,
+    state_digest: str | None = None,
+    notes: Sequence[str] = (),
+) -> dict[str, Any]:
+    """What a call is answered with, within a frame."""
     return fit({
         "call_id": call.call_id,
-        "status": "interrupted" if exit_code is None else "exited",
+        "status": status,
         "exit_code": exit_code,
         "output": output,
-        "omitted_bytes": 0,
+        "omitted_bytes": omitted_bytes,
         "duration_ms": call.milliseconds(),
-        "terminal": "",
+        "terminal": terminal,
         "cwd": cwd,
-        "task": None,
-        "state_digest": None,
-        "notes": [],
+        "task": task,
+        "state_digest": state_digest,
+        "notes": list(notes),
     })  # fmt: skip
+
+
+def without_terminal(call: Call, cwd: str, output: str, exit_code: int | None) -> dict[str, Any]:
+    """The result of a call that ran beside the terminals; ``exit_code`` None: it was cut off."""
+    return result_of(call, "interrupted" if exit_code is None else "exited", exit_code, output, cwd)
 
 
 def string(frame: dict[str, Any], key: str, limit: int, default: str | None = None) -> str:

@@ -7,13 +7,15 @@ import re
 import time
 from collections import deque
 
+from . import limits, processes
 from .loop import Loop, Timer
 from .output import CappedOutput, LiveOutput, decode
 from .requests import without_own_lines
 from .scrollback import TAKEN_BYTES, Scrollback
 from .shell import Shell
 from .shell_scripts import HISTORY_ENTRIES
-from .shell_state import Dump, without_hooks
+from .shell_state import Dump, exported, without_hooks
+from .tasks import NOT_KEPT, SHELL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .shell_state import State
+    from .tasks import Task
 
 _BROKEN_START_NOTE = "its shell ended while it started; its prompts, traps, set options and limits were dropped"
 HISTORY_ENTRY_CHARS = 4000
@@ -127,7 +130,29 @@ class Terminal:
             shown = without_own_lines(shown, call.token, self.shell.command_path)
         self.scrollback.add(call.command, shown.encode("utf-8", "replace"))
 
-    def remember(self, history: list[str]) -> None:
+    def take(self, dump: Dump, base: dict[str, str]) -> None:
+        """What the shell says of itself at the end of a command."""
+        self.jobs = dump.jobs
+        self.state = dump.state(base)
+
+    def complete(self, dump: Dump) -> list[str]:
+        """Add what the shell does not say of itself to what was taken; notes for the person."""
+        self._keep_history(dump.history)
+        if self.shell is None or self.state is None:
+            return []
+        self.state["limits"] = limits.differences(self.shell.pid)
+        self.state["cwd"] = processes.true_directory(self.shell.pid, self.state["cwd"])
+        self.state["descriptors"] = self.shell.kept_open()
+        return self.shell.take_notes(dump.outputs)
+
+    def name_part_of_shell(self, task: Task) -> None:
+        """What the shell runs as a copy of itself (a loop, a group with ``&``) shows the shell's own arguments."""
+        if self.shell is not None and task.argv == self.shell.argv:
+            said = self.jobs.get(task.pid) or (self.history[-1] if self.history else "")
+            task.argv = [SHELL, "-c", said] if said else [SHELL, NOT_KEPT]
+            task.environment = exported(self.state) if self.state else {}
+
+    def _keep_history(self, history: list[str]) -> None:
         """The history as the shell itself has it: commands may change that too."""
         self.history.clear()
         self.history.extend(entry for entry in history if len(entry) <= HISTORY_ENTRY_CHARS)
