@@ -3,11 +3,16 @@ under them changed. Skipped where the registries cannot be reached."""
 
 from __future__ import annotations
 
+import importlib
 import json
+import os
+import shutil
 import socket
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -17,18 +22,32 @@ from nightporter.testing.house import wait_until
 pytestmark = pytest.mark.slow
 
 MakeHouse = Callable[..., House]
-HOSTS = ("pypi.org", "files.pythonhosted.org", "registry.npmjs.org")
 FOREVER = 240.0
+
+
+def registries() -> list[str]:
+    """Hosts that the installers go to by themselves, in their own words."""
+    pip: Any = importlib.import_module("pip._internal.models.index")
+    hosts = [pip.PyPI.netloc, pip.PyPI.file_storage_domain]
+    if npm := shutil.which("npm"):
+        # Without a home: as in a sandbox, nobody has set another.
+        environment = {"PATH": os.environ["PATH"], "HOME": os.devnull}
+        said = subprocess.run(
+            [npm, "config", "get", "registry"], env=environment, capture_output=True, text=True, check=True
+        )
+        hosts.append(urlsplit(said.stdout.strip()).hostname)
+    return hosts
 
 
 @pytest.fixture
 def house(make_house: MakeHouse) -> House:
-    for host in HOSTS:
+    hosts = registries()
+    for host in hosts:
         try:
             socket.create_connection((host, 443), 5).close()
         except OSError as error:
             pytest.skip(f"{host} cannot be reached: {error}")
-    allowed = ",".join(HOSTS)
+    allowed = ",".join(hosts)
     return make_house(egress__allow=allowed, egress__allow_private=allowed, sandbox__idle_seconds="3")
 
 
