@@ -46,6 +46,16 @@ class Uncertain:
 Outcome = Sent | Retry | Refused | Uncertain
 
 
+def repeatable(known: Retry | Refused | Uncertain) -> Retry | Refused:
+    """What is known of a request that does no harm when it is made twice: in doubt it is made again."""
+    return Retry(known.reason, outage=known.outage) if isinstance(known, Uncertain) else known
+
+
+def in_doubt(known: Retry | Refused | Uncertain) -> Uncertain:
+    """What is known of a message of which something may be there already, where ``known`` came in the way."""
+    return Uncertain(known.reason, outage=not isinstance(known, Refused) and known.outage)
+
+
 class Channel(Protocol):
     """A way of talking."""
 

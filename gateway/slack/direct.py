@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from slack_sdk.errors import SlackApiError
 
-from gateway.channel import Refused, Retry
+from gateway.channel import Refused, Retry, repeatable
 from gateway.slack import outcomes
 from gateway.slack.installations import Installation
 
@@ -34,11 +34,8 @@ class Direct:
             try:
                 answer = await installation.client.conversations_open(users=user)
             except (SlackApiError, *outcomes.CONNECTION_ERRORS) as error:
-                known = outcomes.of_error(error)
-                if isinstance(known, Refused):
-                    return user
-                # Nothing was sent: whatever became of the question, it can be asked again.
-                return known if isinstance(known, Retry) else Retry(known.reason, outage=known.outage)
+                known = repeatable(outcomes.of_error(error))
+                return user if isinstance(known, Refused) else known
             if len(self._opened) >= MOST:
                 self._opened.clear()
             self._opened[key] = str((answer.get("channel") or {}).get("id") or user)

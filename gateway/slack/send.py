@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 from slack_sdk.errors import SlackApiError
 
-from gateway.channel import Outcome, Refused, Retry, Sent, Uncertain
+from gateway.channel import Outcome, Refused, Retry, Sent, Uncertain, in_doubt, repeatable
 from gateway.files import NoFile, Read, files_of
 from gateway.parts import Found, send_parts
 from gateway.progress import Progress
@@ -123,8 +123,7 @@ class Sender:
             # What was deleted needs no edit.
             return Sent(None) if outcomes.error_code(error) in outcomes.GONE else outcomes.of_error(error)
         except outcomes.CONNECTION_ERRORS as error:
-            known = outcomes.of_error(error)
-            return Retry(known.reason, outage=known.outage) if isinstance(known, Uncertain) else known
+            return repeatable(outcomes.of_error(error))
         return Sent(reply.edits)
 
     async def _draft(self, reply: Reply, target: Target) -> str | Uncertain:
@@ -138,7 +137,7 @@ class Sender:
             return ""
         except (SlackApiError, *outcomes.CONNECTION_ERRORS) as error:
             said = outcomes.of_error(error)
-            return "" if isinstance(said, Refused) else Uncertain(said.reason, outage=said.outage)
+            return "" if isinstance(said, Refused) else in_doubt(said)
 
     async def _end(
         self, reply: Reply, ts: str, message: dict[str, Any], target: Target
@@ -216,7 +215,7 @@ async def _find(reply: Reply, part: int, target: Target) -> Found | Uncertain:
     except (SlackApiError, *outcomes.CONNECTION_ERRORS) as error:
         known = outcomes.of_error(error)
         # Where reading back is not allowed it is sent once more, and said so.
-        return Found(unsure=True) if isinstance(known, Refused) else Uncertain(known.reason, outage=known.outage)
+        return Found(unsure=True) if isinstance(known, Refused) else in_doubt(known)
 
 
 def _buttons(given: object) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 from slack_sdk.errors import SlackApiError
 
-from gateway.channel import Refused, Retry, Uncertain
+from gateway.channel import Refused, Retry, Uncertain, in_doubt, repeatable
 from gateway.files import OutgoingFile
 from gateway.parts import Found
 from gateway.slack import answers, outcomes, texts
@@ -43,8 +43,7 @@ class Uploads:
                 if response.status != 200:
                     return Retry(texts.unreachable(f"HTTP {response.status}"), outage=True)
         except (SlackApiError, *outcomes.CONNECTION_ERRORS) as error:
-            known = outcomes.of_error(error)
-            return Retry(known.reason, outage=known.outage) if isinstance(known, Uncertain) else known
+            return repeatable(outcomes.of_error(error))
         return str(given["file_id"])
 
     async def share(self, identifier: str, file: OutgoingFile, target: Target) -> str | Retry | Refused | Uncertain:
@@ -64,7 +63,7 @@ class Uploads:
             file = (await target.client.files_info(file=identifier)).get("file") or {}
         except (SlackApiError, *outcomes.CONNECTION_ERRORS) as error:
             known = outcomes.of_error(error)
-            return Found(unsure=True) if isinstance(known, Refused) else Uncertain(known.reason, outage=known.outage)
+            return Found(unsure=True) if isinstance(known, Refused) else in_doubt(known)
         places = [*(file.get("channels") or []), *(file.get("groups") or []), *(file.get("ims") or [])]
         for kind in (file.get("shares") or {}).values():
             places += list(kind)

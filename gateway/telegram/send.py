@@ -12,7 +12,7 @@ import structlog
 from telegram import Bot, InlineKeyboardButton, InlineKeyboardMarkup, LinkPreviewOptions, ReplyParameters
 from telegram.error import BadRequest, ChatMigrated, TelegramError
 
-from gateway.channel import Outcome, Refused, Retry, Sent, Uncertain
+from gateway.channel import Outcome, Refused, Retry, Sent, Uncertain, in_doubt, repeatable
 from gateway.conversations import Conversations
 from gateway.files import NoFile, OutgoingFile, Read, files_of
 from gateway.parts import Found, send_parts
@@ -121,8 +121,7 @@ class Sender:
                 elif outcomes.is_edited_already(error):
                     return Sent(reply.edits)
                 else:
-                    known = outcomes.of_error(error)
-                    return Retry(known.reason, outage=known.outage) if isinstance(known, Uncertain) else known
+                    return repeatable(outcomes.of_error(error))
             else:
                 return Sent(reply.edits)
         return Refused(texts.refused("the edit in every form"))
@@ -187,9 +186,7 @@ class Sender:
             given = message if number == len(pieces) - 1 else {**message, "reply_markup": None}
             said = await self._post(reply, given, piece)
             if not isinstance(said, str):
-                return (
-                    said if not posted else Uncertain(said.reason, outage=not isinstance(said, Refused) and said.outage)
-                )
+                return in_doubt(said) if posted else said
             posted.append(said)
         return posted[-1]
 
