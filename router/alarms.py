@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection
 
-from identity import reach, users
 from router import places, texts
-from router.places import Place
 from workspace_store.database import now_us
 
 HOUR_US = 3_600_000_000
@@ -19,9 +17,5 @@ def disk(connection: Connection, is_short: bool) -> bool:
     """
     text = texts.DISK_FULL if is_short else texts.DISK_HAS_ROOM
     key = f"alarm:disk:{'full' if is_short else 'room'}:{now_us() // HOUR_US}"
-    told = []
-    for admin in users.admins(connection):
-        address = reach.last(connection, admin.id)
-        if address is not None:
-            told.append(places.tell(connection, admin.id, f"{key}:{admin.id.hex}", Place(address, {}), text))
+    told = places.tell_admins(connection, key, text)
     return any(told) or not told

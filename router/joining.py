@@ -97,11 +97,7 @@ def _tell_admins(connection: Connection, merge: Merge) -> None:
     kept, absorbed = users.get(connection, merge.kept), users.get(connection, merge.absorbed)
     if kept is None or absorbed is None:
         return
-    for admin in users.admins(connection):
-        address = reach.last(connection, admin.id)
-        if address is not None:
-            key = f"merge:{merge.id.hex}:{admin.id.hex}"
-            places.tell(connection, admin.id, key, Place(address, {}), texts.waits_for_admins(merge, kept, absorbed))
+    places.tell_admins(connection, f"merge:{merge.id.hex}", texts.waits_for_admins(merge, kept, absorbed))
 
 
 def tell_objected(connection: Connection, merge: Merge) -> None:

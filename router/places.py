@@ -9,7 +9,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
-from identity import codes
+from identity import codes, reach, users
 from router.envelope import Envelope
 from workspace_store import journal, outbox
 from workspace_store.journal import Event
@@ -67,3 +67,18 @@ def tell(
         body = {"message": None, **({"text": codes.masked(text)} if owner != HOUSE else {})}
         journal.append(connection, owner, [Event("reply.queued", body)], under=None)
     return True
+
+
+def tell_admins(connection: Connection, key: str, text: str, buttons: tuple[Mapping[str, str], ...] = ()) -> list[bool]:
+    """Say something to every admin, where each wrote last in private; of each who can be told, what ``tell`` said."""
+    told = []
+    for admin in users.admins(connection):
+        address = reach.last(connection, admin.id)
+        if address is not None:
+            told.append(tell(connection, admin.id, of_admin(key, admin.id), Place(address, {}), text, buttons))
+    return told
+
+
+def of_admin(key: str, admin: UUID) -> str:
+    """The key of what one admin is told under ``key``."""
+    return f"{key}:{admin.hex}"

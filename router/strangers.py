@@ -14,7 +14,7 @@ from typing import Literal
 
 from sqlalchemy import Connection
 
-from identity import pairing, reach, users
+from identity import pairing, users
 from identity.access import Access, is_stranger
 from identity.linking import Refused
 from identity.pairing import Waiting
@@ -102,17 +102,13 @@ def _tell_admins(connection: Connection, found: Waiting) -> None:
         {"action": "say", "value": f"/admin approve {found.code}", "label": texts.LET_IN},
         {"action": "say", "value": f"/admin refuse {found.code}", "label": texts.TURN_AWAY},
     )
-    for admin in users.admins(connection):
-        address = reach.last(connection, admin.id)
-        if address is not None:
-            key = f"{pairing.key(found.code)}:{admin.id.hex}"
-            places.tell(connection, admin.id, key, Place(address, {}), texts.somebody_asks(found), buttons)
+    places.tell_admins(connection, pairing.key(found.code), texts.somebody_asks(found), buttons)
 
 
 def settled(connection: Connection, found: Waiting, user: User | None, by: str) -> None:
     """Let every admin's question say what became of a stranger, instead of offering buttons. ``user``: let in as."""
     for admin in users.admins(connection):
-        key = f"{pairing.key(found.code)}:{admin.id.hex}"
+        key = places.of_admin(pairing.key(found.code), admin.id)
         outbox.edit(connection, key, texts.stranger_settled(found, by, let_in=user is not None))
 
 
