@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from sqlalchemy import Connection
 
 from identity.names import harmless, speaker
 from identity.users import Claim
-from router import texts
+from router import own_rows, texts
 from router.envelope import Envelope
-from workspace_store import approvals, inbox, principal
+from workspace_store import approvals, principal
 from workspace_store.approvals import Approval, Decider, Decision, Hooks, Verdict
-from workspace_store.database import now_us
 
 
 @dataclass(frozen=True)
@@ -87,12 +86,7 @@ def _resume(connection: Connection, found: Approval) -> Woken:
         reply=found.place.reply,
         speaker=speaker(found.decided_by_name, found.decided_by) if in_room and found.decided_by else "",
     )
-    seq, owner = principal.received(connection, found.principal)
-    inbox.insert(
-        connection, status="pending", id=uuid4(), dedupe_key=f"approval:{found.id.hex}", principal=found.principal,
-        seq=seq, kind="approval", actor=found.decided_by, channel=where.channel, account=where.account,
-        conversation=where.conversation, thread=where.thread, envelope=told.to_json(), received_at=now_us(),
-    )  # fmt: skip
+    _, owner = own_rows.put(connection, found.principal, "approval", found.decided_by, told)
     return Woken(found.principal, owner)
 
 

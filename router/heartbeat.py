@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from uuid import UUID, uuid4
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import structlog
@@ -22,6 +22,7 @@ from sqlalchemy import Connection
 from identity import reach, users
 from identity.users import Claim
 from router import heartbeat_texts as texts
+from router import own_rows
 from router.actions import Woken
 from router.envelope import Envelope
 from router.settings import HeartbeatSettings
@@ -29,7 +30,7 @@ from router.sweeper import Chore
 from sandbox_runner.assignments import HEARTBEAT
 from workspace_store import inbox, live, principal
 from workspace_store.beneath import UnsafePath
-from workspace_store.database import now_us, storable
+from workspace_store.database import storable
 from workspace_store.outbox import Address
 from workspace_store.packs import VolumeError
 
@@ -110,13 +111,7 @@ def _beat(connection: Connection, owner: UUID, slot: int, words: str) -> Woken |
     last = reach.last(connection, owner)
     if last is None:
         return None
-    told = _told(key, last, words)
-    seq, runner = principal.received(connection, owner)
-    inbox.insert(
-        connection, status="pending", id=uuid4(), dedupe_key=key, principal=owner, seq=seq, kind=HEARTBEAT,
-        actor=owner, channel=last.channel, account=last.account, conversation=last.conversation, thread=last.thread,
-        envelope=told.to_json(), received_at=now_us(),
-    )  # fmt: skip
+    _, runner = own_rows.put(connection, owner, HEARTBEAT, owner, _told(key, last, words))
     return Woken(owner, runner)
 
 

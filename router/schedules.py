@@ -8,7 +8,6 @@ person chose so. While the run before is still being worked on, the next one is 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from uuid import uuid4
 
 import structlog
 from sqlalchemy import Connection
@@ -16,13 +15,14 @@ from sqlalchemy import Connection
 from identity import reach, users
 from identity.names import speaker
 from identity.users import Claim, User
+from router import own_rows
 from router import schedule_texts as texts
 from router.actions import Woken
 from router.envelope import Envelope
 from router.sweeper import Chore
 from workspace_store import inbox, journal, principal, schedules
 from workspace_store.approvals import Place
-from workspace_store.database import database_now_us, now_us
+from workspace_store.database import database_now_us
 from workspace_store.journal import Event
 from workspace_store.schedule_limits import ScheduleLimits
 from workspace_store.schedules import Schedule
@@ -82,8 +82,7 @@ def say(connection: Connection, found: Schedule, key: str, context: str, body: d
         place = _place(connection, found)
     if place is None or who is None:
         return None
-    to, identifier = place.address, uuid4()
-    in_room = owner != who.id
+    to, in_room = place.address, owner != who.id
     told = Envelope(
         channel=to.channel,
         account=to.account,
@@ -97,12 +96,7 @@ def say(connection: Connection, found: Schedule, key: str, context: str, body: d
         reply=place.reply,
         speaker=speaker(who.display_name, who.id) if in_room else "",
     )
-    seq, runner = principal.received(connection, owner)
-    inbox.insert(
-        connection, status="pending", id=identifier, dedupe_key=key, principal=owner, seq=seq, kind=KIND,
-        actor=who.id, channel=to.channel, account=to.account, conversation=to.conversation, thread=to.thread,
-        envelope=told.to_json(), received_at=now_us(),
-    )  # fmt: skip
+    identifier, runner = own_rows.put(connection, owner, KIND, who.id, told)
     schedules.said(connection, found, identifier)
     _journal(connection, found, "schedule.fired", {"message": identifier.hex, **body})
     return Woken(owner, runner)

@@ -11,10 +11,10 @@ from sqlalchemy import Connection
 from identity import reach, rooms, users
 from identity.access import OWNER, Access, admit
 from identity.users import Claim, User
+from router import own_rows
 from router.envelope import Envelope
 from router.inbox import Accepted
 from workspace_store import hook_deliveries, inbox, journal, principal
-from workspace_store.database import now_us
 from workspace_store.journal import Event
 from workspace_store.outbox import Address
 
@@ -61,12 +61,7 @@ def accept(connection: Connection, said: Delivery, who: str, access: Access) -> 
         context=said.context,
         shared=actor is None,
     )
-    seq, runner = principal.received(connection, owner)
-    inbox.insert(
-        connection, status="pending", id=identifier, dedupe_key=told.external_id, principal=owner, seq=seq, kind=KIND,
-        actor=actor, channel=to.channel, account=to.account, conversation=to.conversation, thread=to.thread,
-        envelope=told.to_json(), received_at=now_us(),
-    )  # fmt: skip
+    _, runner = own_rows.put(connection, owner, KIND, actor, told, identifier)
     hook_deliveries.remember(connection, said.hook, said.keys, identifier)
     body = {"message": identifier.hex, "hook": said.hook, "delivery": said.id, "text": said.text}
     journal.append(connection, owner, [Event("hook.received", body)], under=None)
