@@ -97,7 +97,7 @@ class ApprovalPages:
         if isinstance(visit, HTMLResponse):
             return visit
         if visit.refusal is not None:
-            return html.told(answered(visit.refusal, "approve", ""), _STATUS[visit.refusal.outcome])
+            return self._page(visit)
         seal = self.seals.form(visit.bound, visit.found, visit.user.id)
         if not hmac.compare_digest(fields.get("seal", "").encode(), seal.encode()):
             return html.told(texts.FORM_TOO_OLD, 403)
