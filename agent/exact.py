@@ -47,13 +47,21 @@ def values(query: str) -> list[str]:
 def hits(connection: Connection, owner: UUID, value: str) -> list[Hit]:
     """Folded turns that hold exactly this value, the newest and the first, by what stands around it."""
     found = []
+    for fact, turn, messages in _turns_with(connection, owner, value):
+        shown = around(messages, fact.value)
+        at = checkpoints.at_of(connection, fact.principal, fact.seq)
+        found += [Hit("turn", str(turn), sensitive.redacted(shown), at)] if shown else []
+    return found
+
+
+def _turns_with(
+    connection: Connection, owner: UUID, value: str
+) -> Iterator[tuple[facts.Found, UUID, list[dict[str, Any]]]]:
+    """Folded turns that hold exactly this value, the newest and the first, and what was said and done in them."""
     for fact in facts.find(connection, owner, value, 2):
         turn = checkpoints.turn_at(connection, [fact.principal], fact.seq)
         if turn is not None:
-            shown = around(checkpoints.messages_of(connection, [fact.principal], turn), fact.value)
-            at = checkpoints.at_of(connection, fact.principal, fact.seq)
-            found += [Hit("turn", str(turn), sensitive.redacted(shown), at)] if shown else []
-    return found
+            yield fact, turn, checkpoints.messages_of(connection, [fact.principal], turn)
 
 
 def around(messages: Sequence[Mapping[str, Any]], value: str) -> str:
@@ -83,10 +91,8 @@ def said_of_named(connection: Connection, owner: UUID, words: str, known: Callab
     """
     found: dict[str, None] = {}
     for value in list(dict.fromkeys(finding.identifiers(words)))[:NAMED_LOOKED_UP]:
-        for fact in facts.find(connection, owner, value, 2):
-            turn = checkpoints.turn_at(connection, [fact.principal], fact.seq)
-            if turn is not None:
-                found |= dict.fromkeys(_told_with(connection, fact, turn))
+        for fact, _, messages in _turns_with(connection, owner, value):
+            found |= dict.fromkeys(_told_with(messages, fact.value))
     if not found:
         return []
     read = known()
@@ -97,9 +103,9 @@ def said_of_named(connection: Connection, owner: UUID, words: str, known: Callab
     ]
 
 
-def _told_with(connection: Connection, fact: facts.Found, turn: UUID) -> Iterator[str]:
-    for said in checkpoints.messages_of(connection, [fact.principal], turn):
+def _told_with(messages: Sequence[Mapping[str, Any]], value: str) -> Iterator[str]:
+    for said in messages:
         if said.get("role") in ("user", "assistant"):
             for sentence in finding.sentences(str(said.get("text", ""))):
-                if fact.value.casefold() in sentence.casefold():
+                if value.casefold() in sentence.casefold():
                     yield sentence[:NAMED_CHARACTERS]
