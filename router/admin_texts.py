@@ -26,11 +26,12 @@ HELP = """Write one of these; users by UUID, its beginning, or a name such as `e
 
 def line(user: User, known: list[Known]) -> str:
     at = ", ".join(one.name for one in known) or "no channel"
-    more = ", blocked" if user.blocked else ""
-    if user.merged_into or user.moved_to is not None:
-        more = (
-            f", merged into `{user.merged_into}`" if user.merged_into else f", moved to {harmless(user.moved_to or '')}"
-        )
+    if user.merged_into:
+        more = f", merged into `{user.merged_into}`"
+    elif user.moved_to is not None:
+        more = f", moved to {harmless(user.moved_to)}"
+    else:
+        more = ", blocked" if user.blocked else ""
     return f"- `{user.id}` {harmless(user.display_name)}, {user.role}{more}: {at}"
 
 
