@@ -28,6 +28,7 @@ from workspace_store.volumes import Volumes
 
 VICTIM = Claim("telegram", "7", "666", "Victoria", "platform")
 Members = dict[str, bytes]
+Packed = tuple[User, Path]
 Forge = Callable[[Members, dict[str, Any]], None]
 
 
@@ -45,6 +46,15 @@ def houses(sqlite_template: bytes, tmp_path: Path) -> Iterator[tuple[Installatio
 @pytest.fixture
 def victim(houses: tuple[Installation, Installation]) -> User:
     return moving.settle_in(houses[1], VICTIM)
+
+
+@pytest.fixture
+def packed(houses: tuple[Installation, Installation], tmp_path: Path) -> Packed:
+    """Somebody who has left the old one, and the bundle that the new one has granted."""
+    old, new = houses
+    user = moving.settle_in(old)
+    moving.leave(old, user, file := tmp_path / "bundle.tar", moving.grant(old, new, user.id))
+    return user, file
 
 
 def forged(file: Path, signer: Path, forge: Forge) -> Path:
@@ -108,11 +118,10 @@ def of_the_victim(victim: User) -> dict[str, tuple[Forge, str]]:
 
 
 def test_nothing_in_it_touches_anybody_else(
-    houses: tuple[Installation, Installation], victim: User, tmp_path: Path
+    houses: tuple[Installation, Installation], victim: User, packed: Packed
 ) -> None:
     old, new = houses
-    user = moving.settle_in(old)
-    moving.leave(old, user, file := tmp_path / "bundle.tar", moving.grant(old, new, user.id))
+    user, file = packed
     before = moving.rows(new, victim.id)
     for forge, why in of_the_victim(victim).values():
         with pytest.raises(MoveRefused, match=why):
@@ -157,10 +166,9 @@ UNFIT: list[tuple[Forge, str]] = [
 ]  # fmt: skip
 
 
-def test_what_does_not_fit_together_is_refused(houses: tuple[Installation, Installation], tmp_path: Path) -> None:
+def test_what_does_not_fit_together_is_refused(houses: tuple[Installation, Installation], packed: Packed) -> None:
     old, new = houses
-    user = moving.settle_in(old)
-    moving.leave(old, user, file := tmp_path / "bundle.tar", moving.grant(old, new, user.id))
+    user, file = packed
     for forge, why in UNFIT:
         with pytest.raises(MoveRefused, match=why):
             moving.arrive(new, forged(file, old.home, forge))
@@ -169,11 +177,10 @@ def test_what_does_not_fit_together_is_refused(houses: tuple[Installation, Insta
 
 
 def test_another_key_than_the_one_that_was_granted_is_refused(
-    houses: tuple[Installation, Installation], tmp_path: Path
+    houses: tuple[Installation, Installation], packed: Packed, tmp_path: Path
 ) -> None:
-    old, new = houses
-    user = moving.settle_in(old)
-    moving.leave(old, user, file := tmp_path / "bundle.tar", moving.grant(old, new, user.id))
+    _, new = houses
+    _, file = packed
     (thief := tmp_path / "thief").mkdir()
     key = signing.public_key(thief)
     with pytest.raises(MoveRefused, match="another key"):
@@ -207,11 +214,10 @@ def test_whoever_arrives_administers_nothing(houses: tuple[Installation, Install
 
 
 def test_files_that_would_leave_the_workspace_are_refused(
-    houses: tuple[Installation, Installation], tmp_path: Path
+    houses: tuple[Installation, Installation], packed: Packed, tmp_path: Path
 ) -> None:
     old, new = houses
-    user = moving.settle_in(old)
-    moving.leave(old, user, file := tmp_path / "bundle.tar", moving.grant(old, new, user.id))
+    user, file = packed
 
     def escape(members: Members, head: dict[str, Any]) -> None:
         made = io.BytesIO()
@@ -261,12 +267,11 @@ def merged(members: Members, head: dict[str, Any]) -> None:
 
 
 def test_what_would_stop_a_queue_for_everybody_is_refused(
-    houses: tuple[Installation, Installation], tmp_path: Path
+    houses: tuple[Installation, Installation], packed: Packed
 ) -> None:
     """Whoever delivers, and whoever looks for what is due, reads the rows of all people at once."""
     old, new = houses
-    user = moving.settle_in(old)
-    moving.leave(old, user, file := tmp_path / "bundle.tar", moving.grant(old, new, user.id))
+    user, file = packed
     for forge, why in [*UNREADABLE, (merged, "into themselves")]:
         if "merge" in why and forge is not merged:
             forge = after(merged, forge)
@@ -285,12 +290,11 @@ def after(first: Forge, then: Forge) -> Forge:
 
 
 def test_nothing_is_said_where_somebody_else_is_heard(
-    houses: tuple[Installation, Installation], victim: User, tmp_path: Path
+    houses: tuple[Installation, Installation], victim: User, packed: Packed
 ) -> None:
     """Neither what waits to be sent, nor the answer to what waits, nor what is due later."""
     old, new = houses
-    user = moving.settle_in(old)
-    moving.leave(old, user, file := tmp_path / "bundle.tar", moving.grant(old, new, user.id))
+    user, file = packed
     there = {"channel": VICTIM.channel, "account": VICTIM.account, "conversation": VICTIM.external_id}
     mail = {"channel": "email", "account": "", "conversation": "ann@example.org"}
     hidden = json.dumps({"to": "victim@example.org"})
@@ -314,11 +318,10 @@ def test_nothing_is_said_where_somebody_else_is_heard(
 
 
 def test_undoing_a_merge_that_was_made_up_gives_nobody_a_role_or_what_is_anothers(
-    houses: tuple[Installation, Installation], victim: User, tmp_path: Path
+    houses: tuple[Installation, Installation], victim: User, packed: Packed
 ) -> None:
     old, new = houses
-    user = moving.settle_in(old)
-    moving.leave(old, user, file := tmp_path / "bundle.tar", moving.grant(old, new, user.id))
+    user, file = packed
     (task,) = [row["id"] for row in moving.rows(new, victim.id)["task"]][:1]
 
     def steal(members: Members, head: dict[str, Any]) -> None:
