@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from urllib.parse import unquote, urlsplit
 from uuid import UUID
 
 from agent import engines
@@ -24,13 +22,12 @@ from gateway.platforms import PlatformSettings
 from gateway.settings import EmailSettings
 from identity.access import Access
 from identity.limits import Limits
-from nightporter import texts
 from nightporter.approval_hooks import HOOKS
 from nightporter.authoring import agents
 from nightporter.authoring.agents import Employed
 from nightporter.errors import ConfigurationError
 from nightporter.service import Service, ServiceContext
-from nightporter.settings import Settings
+from nightporter.settings import Settings, volumes_folder
 from nightporter.token import ensure_token
 from router import service as runner_service
 from router.bells import Ringer
@@ -199,14 +196,6 @@ def prepare(settings: Settings) -> None:
     """
     schema.upgrade(settings.database_url)
     trust.prepare(settings.home, terminates=settings.egress.terminates, extra=settings.egress.ca_file)
-
-
-def volumes_folder(settings: Settings) -> Path:
-    """The folder of ``volumes_url``. Raises ConfigurationError for storage this release cannot use."""
-    parts = urlsplit(settings.volumes_url)
-    if parts.scheme != "file":
-        raise ConfigurationError(texts.volumes_not_here(parts.scheme))
-    return Path(unquote(parts.path))
 
 
 def email_config(settings: EmailSettings) -> EmailConfig:

@@ -15,6 +15,7 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, get_args
+from urllib.parse import unquote, urlsplit
 
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints, ValidationError
 
@@ -115,6 +116,14 @@ def home_of(environment: Mapping[str, str]) -> Path:
     if home.exists() and not home.is_dir():
         raise ConfigurationError(texts.home_is_not_a_folder(home))
     return home
+
+
+def volumes_folder(settings: Settings) -> Path:
+    """The folder of ``volumes_url``. Raises ConfigurationError for storage this release cannot use."""
+    parts = urlsplit(settings.volumes_url)
+    if parts.scheme != "file":
+        raise ConfigurationError(texts.volumes_not_here(parts.scheme))
+    return Path(unquote(parts.path))
 
 
 def _read_file(path: Path) -> dict[str, Any]:

@@ -15,11 +15,11 @@ from sqlalchemy import Connection
 from identity import administration, forgetting
 from identity.administration import AdminRefused
 from identity.users import User
-from nightporter import services, signing
+from nightporter import signing
 from nightporter.cli import texts, wiring
 from nightporter.cli.administering import confirm
 from nightporter.errors import CommandError
-from nightporter.settings import Settings, load
+from nightporter.settings import Settings, load, volumes_folder
 from router import admin_texts
 from workspace_store import liveness, principal
 from workspace_store import tenancy as tenancies
@@ -90,7 +90,7 @@ def _wait_until_quiet(settings: Settings, owners: Sequence[UUID]) -> None:
 def _erase_files(settings: Settings, owners: Sequence[UUID]) -> list[str]:
     """Volumes with all their generations, and blobs: each principal's are nobody else's."""
     erased = []
-    for folder in (services.volumes_folder(settings), settings.home / "blobs"):
+    for folder in (volumes_folder(settings), settings.home / "blobs"):
         for owner in owners:
             path = folder / str(owner)
             if path.is_dir():

@@ -15,11 +15,10 @@ from uuid import UUID, uuid4
 from sqlalchemy import Connection
 
 from identity.users import Claim
-from nightporter import services
 from nightporter.cli import texts, wiring, workspace_texts
 from nightporter.cli.files import new_private
 from nightporter.errors import FAILED, CommandError, NotRunning
-from nightporter.settings import Settings, load
+from nightporter.settings import Settings, load, volumes_folder
 from router.envelope import Envelope
 from sandbox_runner import environment_file
 from sandbox_runner.kept_state import STATE_FILE, STATE_FILE_BYTES, Refused, number_of
@@ -137,7 +136,7 @@ def _owner(name: str) -> tuple[Settings, UUID]:
 
 
 def _volume(settings: Settings, owner: UUID) -> Volume:
-    volumes = Volumes(services.volumes_folder(settings))
+    volumes = Volumes(volumes_folder(settings))
     if not volumes.exists(owner):
         raise CommandError(workspace_texts.no_generation())
     try:

@@ -12,7 +12,7 @@ from typing import Any
 
 from nightporter.cli import texts
 from nightporter.errors import CommandError
-from nightporter.settings import Settings
+from nightporter.settings import Settings, volumes_folder
 
 
 def journal_events(settings: Settings, principal: str, after: int, limit: int) -> list[dict[str, Any]]:
@@ -66,12 +66,11 @@ def volume_entries(settings: Settings, principal: str, path: str) -> list[dict[s
     """What is in a folder of a volume: ``path``, ``kind`` (``f``, ``d``, ``l``), ``size``, ``modified`` (seconds)."""
     tenancies = importlib.import_module("workspace_store.tenancy")
     volumes = importlib.import_module("workspace_store.volumes")
-    services = importlib.import_module("nightporter.services")
     beneath = importlib.import_module("workspace_store.beneath")
     held, owner = _read(settings, lambda connection, owner: (tenancies.look(connection, owner), owner), principal)
     if not held.generation:
         return []
-    with volumes.Volumes(services.volumes_folder(settings)).open(owner) as volume:
+    with volumes.Volumes(volumes_folder(settings)).open(owner) as volume:
         try:
             entries = volume.ls(_in_volume(path), held.generation)
         except (FileNotFoundError, beneath.UnsafePath) as error:

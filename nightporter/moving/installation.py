@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from nightporter import services, signing
+from nightporter import signing
 from nightporter.cli import texts as cli_texts
 from nightporter.errors import CommandError
-from nightporter.settings import Settings
+from nightporter.settings import Settings, volumes_folder
 from workspace_store.blobs import DirectoryBlobs
 from workspace_store.database import Database, DatabaseUnavailable, sqlite_path
 
@@ -47,7 +47,7 @@ def opened(settings: Settings) -> Iterator[Installation]:
     database = Database(settings.database_url)
     try:
         key = signing.public_key(settings.home)
-        yield Installation(database, settings.home, services.volumes_folder(settings), key, settings.runner.host)
+        yield Installation(database, settings.home, volumes_folder(settings), key, settings.runner.host)
     except DatabaseUnavailable as error:
         raise CommandError(cli_texts.database_unavailable(str(error))) from error
     finally:
