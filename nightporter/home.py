@@ -11,6 +11,9 @@ from nightporter import texts
 from nightporter.errors import ConfigurationError
 from router.redis import run_folder
 
+LEAVER, LEAVER_TITLE = "runner-house", "runner-supervisor"
+"""The role of the life that a runner alone holds here, and its process's title; `runner drain` looks for both."""
+
 
 def make_home(home: Path) -> None:
     """Make the home and its run folder, mode 0700; what exists keeps its mode."""

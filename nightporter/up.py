@@ -30,7 +30,6 @@ from nightporter.token import ensure_token, token_path
 from workspace_store.liveness import Life
 
 VALKEY_STAGE = 2
-LEAVER = "runner-house"
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class House:
 
 WHOLE_HOUSE = House("up", ALL, whole=True)
 GATEWAY_HOUSE = House("gateway-supervisor", (GATEWAY,))
-RUNNER_HOUSE = House("runner-supervisor", RUNNER_AND_SANDBOXES, leaves=True)
+RUNNER_HOUSE = House(home.LEAVER_TITLE, RUNNER_AND_SANDBOXES, leaves=True)
 
 
 def run(settings: Settings, house: House = WHOLE_HOUSE, command: str = "nightporter") -> int:
@@ -59,7 +58,7 @@ def run(settings: Settings, house: House = WHOLE_HOUSE, command: str = "nightpor
     private: tuple[int, ...] = (home.lock_home(settings.home),) if house.whole else ()
     if house.leaves:
         # Its children must not keep it: a free lock says that all of it has ended.
-        private += (Life(settings.home / "run" / "lives", LEAVER, settings.runner.host).descriptor,)
+        private += (Life(settings.home / "run" / "lives", home.LEAVER, settings.runner.host).descriptor,)
     ensure_token(settings)
     with_valkey = house.whole and not settings.redis_url
     binary = valkey.server_binary() if with_valkey else None

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from nightporter.cli import texts
 from nightporter.errors import FAILED, NotRunning
+from nightporter.home import LEAVER, LEAVER_TITLE
 from nightporter.settings import load
-from nightporter.up import LEAVER
 from workspace_store import liveness
 
 LOOK_SECONDS = 0.1
@@ -48,7 +48,7 @@ def _signal(lives: Path, houses: list[str], number: signal.Signals) -> None:
 
 def _is_runner(pid: int) -> bool:
     try:
-        return b"nightporter: runner-supervisor" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return f"nightporter: {LEAVER_TITLE}".encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
 
