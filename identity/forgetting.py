@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 import pkgutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid4
@@ -90,15 +90,6 @@ def all_tables() -> list[Table]:
             if not module.ispkg:
                 importlib.import_module(f"{package.__name__}.{module.name}")
     return list(SQLModel.metadata.sorted_tables)
-
-
-def rows_of(connection: Connection, owners: Sequence[UUID]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(table, row) of all that is held of somebody."""
-    for found in all_tables():
-        condition = _whose(found, owners)
-        if condition is not None:
-            for row in connection.execute(select(found).where(condition)):
-                yield found.name, dict(row._mapping)
 
 
 def erase(connection: Connection, owners: Sequence[UUID]) -> Erased:

@@ -1,4 +1,4 @@
-"""``users export`` and ``users forget``: all that is held of a person, into one archive; or erased, with a receipt."""
+"""``users forget``: all that is held of a person is erased, with a receipt."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ from workspace_store import tenancy as tenancies
 from workspace_store.database import create_engine, sqlite_path
 
 QUIET_SECONDS = 60.0
-FILE_BYTES = 1 << 30
 CHECKPOINT_TRIES = 100
 
 
