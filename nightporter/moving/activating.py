@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 from uuid import UUID
 
 from sqlalchemy import Connection, select, update
@@ -41,15 +41,13 @@ def epochs_of_returning(connection: Connection, owners: Sequence[UUID]) -> dict[
 
 @dataclass
 class Activation:
-    """``volumes``: what was laid out, by who they are here."""
+    """Of a bundle whose files are laid out already."""
 
     file: BinaryIO
     bundle: Bundle
     head: Head
     arrival: Arrival
-    volumes: Mapping[UUID, Mapping[str, Any]]
     wanted: Wanted
-    place: str
 
     def run(self, connection: Connection) -> dict[str, int]:
         """Rows taken in, by table. Raises MoveRefused, and what the database says of rows that do not fit."""
@@ -73,13 +71,13 @@ class Activation:
         return rows
 
     def _rows(self, connection: Connection) -> dict[str, int]:
-        counts = {}
-        for found in luggage.goes():
+        counts, tables = {}, luggage.goes()
+        for found in tables:
             member = self.bundle.members.get(f"rows/{found.name}.jsonl")
             if member is not None:
                 lines = bundles.lines(self.file, member)
                 counts[found.name] = luggage.unpack(connection, found, lines, self.arrival)
-        known = {f"rows/{found.name}.jsonl" for found in luggage.goes()}
+        known = {f"rows/{found.name}.jsonl" for found in tables}
         if strange := [name for name in self.bundle.names("rows") if name not in known]:
             raise MoveRefused(f"it has {', '.join(strange)}, which this release does not know; use a newer one")
         return counts
@@ -134,7 +132,7 @@ class Activation:
             users.add_identity(connection, arrival.names[head.user], claim)
 
     def _checkpoint(self, connection: Connection, owner: UUID, seq: int) -> None:
-        before, here = checkpoints.latest(connection, owner), self.volumes.get(owner)
+        before, here = checkpoints.latest(connection, owner), self.arrival.volumes.get(owner)
         if before is not None:
             generation, volume, digest = (
                 (here[name] for name in ("generation", "volume", "digest")) if here else NO_FILES

@@ -117,7 +117,7 @@ def arrive(house: Installation, wanted: Wanted) -> Arrived:
             _check_room(house, wanted.file)
             with _alone(house, head.bundle), _Staged(house, head.bundle) as staged:
                 staged.fill(file, bundle, head, arrival)
-                activation = activating.Activation(file, bundle, head, arrival, staged.volumes, wanted, house.place)
+                activation = activating.Activation(file, bundle, head, arrival, wanted)
                 staged.swap()
                 rows = house.database.write_now(activation.run)
                 staged.keep()
@@ -221,8 +221,6 @@ class _Staged:
 
     house: Installation
     bundle: UUID
-    volumes: dict[UUID, dict[str, Any]] = field(default_factory=dict)
-    """By who they are here: volume, generation, digest and process state of each."""
     _swapped: list[tuple[Path, Path]] = field(default_factory=list)
     _kept: bool = False
 
@@ -258,31 +256,19 @@ class _Staged:
         for name in bundle.names("blobs"):
             _, number, digest = name.split("/")
             content = Content(file, bundle.members[name])
-            kept = blobs.put_stream(arrival.names[_owner(head, number)], iter(partial(content.read, 1 << 20), b""))
+            kept = blobs.put_stream(arrival.names[_owner(head, int(number))], iter(partial(content.read, 1 << 20), b""))
             content.finish()
             if kept != digest:
                 raise MoveRefused(f"blob {digest} is something else")
+        found: dict[UUID, dict[str, Any]] = {}
         for name in bundle.names("volumes"):
-            owner = _owner(head, name.removeprefix("volumes/").removesuffix(".tar.zst"))
-            self.volumes[arrival.names[owner]] = self._volume(volumes, file, bundle, name, head, arrival.names[owner])
+            index = int(name.removeprefix("volumes/").removesuffix(".tar.zst"))
+            owner = arrival.names[_owner(head, index)]
+            found[owner] = _fill_volume(volumes, owner, Content(file, bundle.members[name]), head.files[index])
         wants = {arrival.names[o] for o, number in zip(head.owners, head.files, strict=True) if number is not None}
-        if wants != self.volumes.keys():
+        if wants != found.keys():
             raise MoveRefused("it lacks files that it says it has")
-        arrival.volumes = self.volumes
-
-    def _volume(
-        self, volumes: Volumes, file: BinaryIO, bundle: Bundle, name: str, head: Head, owner: UUID
-    ) -> dict[str, Any]:
-        number = head.files[int(name.removeprefix("volumes/").removesuffix(".tar.zst"))]
-        if number is None or not 0 < number < 1 << 62:
-            raise MoveRefused("it has files of a generation that cannot be")
-        content = Content(file, bundle.members[name])
-        with volumes.open(owner) as volume:
-            root = archives.read(volume, content, max_bytes=archives.MAX_BYTES)  # type: ignore[arg-type]
-            content.finish()
-            made = volume.restore(0, as_generation=number, root=root, note=activating.NOTE)
-            volume.verify(number)
-            return {"volume": volume.marker().volume, "generation": number, "digest": made.digest}
+        arrival.volumes = found
 
     def swap(self) -> None:
         for root in self._roots():
@@ -300,10 +286,21 @@ class _Staged:
         self._kept = True
 
 
-def _owner(head: Head, number: str) -> UUID:
-    if int(number) >= len(head.owners):
+def _owner(head: Head, index: int) -> UUID:
+    if index >= len(head.owners):
         raise MoveRefused("it has files of somebody whom it does not name")
-    return head.owners[int(number)]
+    return head.owners[index]
+
+
+def _fill_volume(volumes: Volumes, owner: UUID, content: Content, number: int | None) -> dict[str, Any]:
+    if number is None or not 0 < number < 1 << 62:
+        raise MoveRefused("it has files of a generation that cannot be")
+    with volumes.open(owner) as volume:
+        root = archives.read(volume, content, max_bytes=archives.MAX_BYTES)  # type: ignore[arg-type]
+        content.finish()
+        made = volume.restore(0, as_generation=number, root=root, note=activating.NOTE)
+        volume.verify(number)
+        return {"volume": volume.marker().volume, "generation": number, "digest": made.digest}
 
 
 def settle_leftovers(house: Installation) -> None:
