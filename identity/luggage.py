@@ -124,25 +124,26 @@ class Arrival:
 
 def unpack(connection: Connection, found: Table, rows: Iterable[Mapping[str, Any]], arrival: Arrival) -> int:
     """Take the rows of one table in; how many. Raises MoveRefused; the caller's transaction is to be rolled back."""
-    there = _known(connection, arrival)
     taken = (row for row in (_taken(found, _read(found, row), arrival) for row in rows) if row is not None)
     if found.name == "journal_event":
+        there = _links(connection, arrival)
         taken = (row for row in taken if row["seq"] > there.get(row["principal"], 0))
     count = 0
-    for batch in _batches(taken):
+    # Rows that are inserted at once all name the same columns.
+    while batch := list(islice(taken, BATCH)):
         count += len(batch)
         if found.name == "principal":
             for row in batch:
-                _principal(connection, row, known=row["id"] in there)
+                _principal(connection, row, known=row["id"] in arrival.epochs)
         else:
             connection.execute(found.insert(), batch)
     return count
 
 
-def _known(connection: Connection, arrival: Arrival) -> dict[UUID, int]:
-    """Those who come back, and how many links of their journal are here."""
-    links = select(func.count()).where(journal.event.c.principal == principals.c.id).scalar_subquery()
-    query = select(principals.c.id, links).where(principals.c.id.in_(arrival.owners))
+def _links(connection: Connection, arrival: Arrival) -> dict[UUID, int]:
+    """How many links of the journal of each who comes back are here."""
+    whose = journal.event.c.principal
+    query = select(whose, func.count()).where(whose.in_(arrival.owners)).group_by(whose)
     return {row[0]: int(row[1]) for row in connection.execute(query)}
 
 
@@ -151,12 +152,6 @@ def _principal(connection: Connection, row: Mapping[str, Any], *, known: bool) -
         connection.execute(update(principals).where(principals.c.id == row["id"]).values(**row))
     else:
         connection.execute(principals.insert(), dict(row))
-
-
-def _batches(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """Rows that are inserted at once, which all name the same columns."""
-    while batch := list(islice(rows, BATCH)):
-        yield batch
 
 
 def _read(found: Table, row: Mapping[str, Any]) -> dict[str, Any]:
