@@ -23,7 +23,7 @@ from sqlalchemy import Column, Connection, Table, delete, func, select, update
 from identity import forgetting, users
 from identity.moves import LEFT, MoveRefused
 from workspace_store import journal, memory, memory_index
-from workspace_store.database import now_us
+from workspace_store.database import now_us, storable
 from workspace_store.imported import imported
 from workspace_store.memory_sessions import QUIET_SECONDS
 from workspace_store.principal import principal as principals
@@ -195,17 +195,9 @@ def _value(found: Table, column: Column[Any], value: object) -> Any:
     elif isinstance(kind, sqlalchemy.Float):
         if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < FLOAT_MOST:
             return float(value)
-    elif isinstance(kind, sqlalchemy.String) and isinstance(value, str) and "\0" not in value and _is_text(value):
+    elif isinstance(kind, sqlalchemy.String) and isinstance(value, str) and storable(value) == value:
         return value
     raise MoveRefused(f"it has a {found.name} whose {column.name} cannot be {str(value)[:60]!r}")
-
-
-def _is_text(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _taken(found: Table, row: dict[str, Any], arrival: Arrival) -> dict[str, Any] | None:
