@@ -43,7 +43,7 @@ def make_grant(home: Path, grant: Grant) -> str:
 
 def read_grant(token: str) -> Grant:
     """Raises MoveRefused."""
-    body, signer = _read(GRANT, token, "target")
+    body, signer = _read(GRANT, token)
     try:
         found = Grant(
             UUID(hex=body["id"]), UUID(hex=body["user"]), str(body["source"]), signer, place_name(body["place"]),
@@ -69,7 +69,7 @@ def make_unused(home: Path, grant: UUID) -> str:
 
 def read_unused(token: str) -> tuple[UUID, str]:
     """The grant that nobody came by, and the key of the installation that says so. Raises MoveRefused."""
-    body, signer = _read(UNUSED, token, "target")
+    body, signer = _read(UNUSED, token)
     try:
         return UUID(hex=body["id"]), signer
     except (KeyError, ValueError, TypeError, AttributeError) as error:
@@ -86,7 +86,8 @@ def _short(digits: str) -> str:
     return base64.urlsafe_b64encode(bytes.fromhex(digits)).decode().rstrip("=")
 
 
-def _read(kind: str, token: str, signer: str) -> tuple[dict[str, Any], str]:
+def _read(kind: str, token: str) -> tuple[dict[str, Any], str]:
+    """What a token says, and the key of the installation that made it."""
     token = "".join(token.split())
     named, _, rest = token.partition(".")
     text, _, signature = rest.partition(".")
@@ -94,7 +95,7 @@ def _read(kind: str, token: str, signer: str) -> tuple[dict[str, Any], str]:
         if named != kind or len(token) > CHARACTERS:
             raise ValueError
         body = json.loads(_long(text))
-        key = str(body[signer])
+        key = str(body["target"])
         if not signing.verifies(f"{kind}.{text}", _long(signature).hex(), key):
             raise ValueError
     except (ValueError, KeyError, TypeError, binascii.Error, RecursionError) as error:
