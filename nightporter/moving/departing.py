@@ -66,7 +66,7 @@ def copy(house: Installation, user: User, file: Path) -> Packed:
     owners = house.database.read_now(lambda connection: principal.scope(connection, user.id))
     with _draft(file) as draft:
         packed = Packing(house, user, owners, uuid4(), None).write(draft)
-        _publish(draft, file)
+        _publish(packed, draft, file)
     return Packed(file, packed.bundle, owners, packed.rows)
 
 
@@ -89,8 +89,7 @@ def depart(house: Installation, user: User, file: Path, code: str, wait: float) 
                 if attempt == TRIES - 1:
                     raise MoveRefused(f"they are not left in peace: {error}; try again later") from error
         try:
-            packed.seal(draft)
-            _publish(draft, file)
+            _publish(packed, draft, file)
         except OSError as error:
             raise MoveRefused(f"they have left, but {file} cannot be written ({error}): run the same again") from error
     return Packed(file, leaving.id, owners, packed.rows, grant.place)
@@ -123,8 +122,7 @@ def _again(
                 return Packed(file, gone.id, owners, {}, gone.place)
     with _draft(file) as draft:
         packed = Packing(house, user, owners, gone.id, gone.grant).write(draft)
-        packed.seal(draft)
-        _publish(draft, file)
+        _publish(packed, draft, file)
     return Packed(file, gone.id, owners, packed.rows, gone.place)
 
 
@@ -282,16 +280,12 @@ class Packing:
         except (VolumeError, BlobCorrupt, BlobMissing) as error:
             raise MoveRefused(f"something of theirs is damaged, and nothing was packed: {error}") from error
         self._head |= {"files": files}
-        if self.grant is None:
-            self.seal(draft)
-        else:
-            _to_disk(draft)
+        _to_disk(draft)
         return self
 
-    def seal(self, draft: BinaryIO) -> None:
+    def seal(self) -> None:
         assert self._writer is not None
         self._writer.finish(self._head, lambda text: signing.sign(self.house.home, text))
-        _to_disk(draft)
 
     def _write_rows(self, connection: Connection) -> None:
         assert self._writer is not None
@@ -355,8 +349,9 @@ def _draft_of(file: Path) -> Path:
     return file.with_name(f".{file.name}.part")
 
 
-def _publish(draft: BinaryIO, file: Path) -> None:
-    """Give a whole file its name; what somebody put there meanwhile is not lost. Raises OSError."""
+def _publish(packed: Packing, draft: BinaryIO, file: Path) -> None:
+    """Seal a bundle and give it its name; what somebody put there meanwhile is not lost. Raises OSError."""
+    packed.seal()
     _to_disk(draft)
     os.link(_draft_of(file), file)
     sync_folder(file.parent)
