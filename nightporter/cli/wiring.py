@@ -5,14 +5,18 @@ What comes back is plain: dictionaries that are printed as they are with ``--jso
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nightporter.cli import texts
 from nightporter.errors import CommandError
 from nightporter.settings import Settings, volumes_folder
+
+if TYPE_CHECKING:
+    from workspace_store.database import Database
 
 
 def journal_events(settings: Settings, principal: str, after: int, limit: int) -> list[dict[str, Any]]:
@@ -139,23 +143,30 @@ def _read(settings: Settings, query: Callable[..., Any], principal: str | None =
 
 def run(settings: Settings, query: Callable[..., Any], principal: str | None, door: str) -> Any:
     """Run a query by a ``door`` of the database (``read_now``, ``write_now``), as ``_read`` does."""
-    database = importlib.import_module("workspace_store.database")
-    path = database.sqlite_path(settings.database_url)
-    if path is not None and not path.exists():
-        raise CommandError(texts.no_database(path))
 
     def transaction(connection: Any) -> Any:
         return query(connection, None if principal is None else _principal(connection, principal))
 
-    opened = database.Database(settings.database_url)
+    with opened(settings) as database:
+        return getattr(database, door)(transaction)
+
+
+@contextlib.contextmanager
+def opened(settings: Settings) -> Iterator[Database]:
+    """The database. Raises CommandError where there is none yet, it cannot be reached, or somebody is away."""
+    database = importlib.import_module("workspace_store.database")
+    path = database.sqlite_path(settings.database_url)
+    if path is not None and not path.exists():
+        raise CommandError(texts.no_database(path))
+    found = database.Database(settings.database_url)
     try:
-        return getattr(opened, door)(transaction)
+        yield found
     except database.DatabaseUnavailable as error:
         raise CommandError(texts.database_unavailable(str(error))) from error
     except importlib.import_module("workspace_store.principal").Away as error:
         raise CommandError(texts.not_done(str(error))) from error
     finally:
-        opened.close()
+        found.close()
 
 
 def _principal(connection: Any, name: str) -> Any:

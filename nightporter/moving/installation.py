@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nightporter import signing
-from nightporter.cli import texts as cli_texts
-from nightporter.errors import CommandError
+from nightporter.cli import wiring
 from nightporter.settings import Settings, volumes_folder
 from workspace_store.blobs import DirectoryBlobs
-from workspace_store.database import Database, DatabaseUnavailable, sqlite_path
+from workspace_store.database import Database
 
 
 @dataclass(frozen=True)
@@ -41,14 +40,6 @@ class Installation:
 @contextlib.contextmanager
 def opened(settings: Settings) -> Iterator[Installation]:
     """Raises CommandError where there is no database yet, or it cannot be reached."""
-    path = sqlite_path(settings.database_url)
-    if path is not None and not path.exists():
-        raise CommandError(cli_texts.no_database(path))
-    database = Database(settings.database_url)
-    try:
+    with wiring.opened(settings) as database:
         key = signing.public_key(settings.home)
         yield Installation(database, settings.home, volumes_folder(settings), key, settings.runner.host)
-    except DatabaseUnavailable as error:
-        raise CommandError(cli_texts.database_unavailable(str(error))) from error
-    finally:
-        database.close()
