@@ -300,7 +300,7 @@ class Runner:
             journal.append(connection, lease.principal, events, under=lease)
             if row.turn is not None:
                 inbox.give_back(connection, row.turn)
-                own_calls.give_up(connection, lease.principal, row.turn)
+                own_calls.give_up(connection, row.turn)
             finished = [
                 row.id,
                 *(one.id for one in bursts.of(connection, row.burst or row.id) if one.id != row.id),

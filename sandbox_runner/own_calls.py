@@ -14,10 +14,9 @@ from sqlalchemy import Connection
 from agent.engine import ToolCall
 from agent.tool import ToolResult
 from sandbox_runner import texts
-from workspace_store import effects, journal
+from workspace_store import effects
 from workspace_store.database import now_us, to_json
 from workspace_store.effects import TOOLS, Effect, Settled
-from workspace_store.journal import Event
 from workspace_store.principal import Lease
 
 METHOD = "TOOL"
@@ -41,26 +40,18 @@ def settle(connection: Connection, turn: UUID, call: ToolCall, result: ToolResul
     status = result.data.get("status")
     effect, digest = identifier(turn, call.id), _digest(to_json(dict(call.arguments)))
     if status == "interrupted":
-        effects.settle(connection, _uncertain(effect, digest))
+        effects.settle(connection, Settled(effect, "uncertain", None, texts.CALL_CUT_OFF, 0, 0, digest, now_us()))
         effects.tell(connection, [effect])
     else:
         reason = texts.CALL_FAILED if status == "failed" else ""
         effects.settle(connection, Settled(effect, "settled", None, reason, 0, 0, digest, now_us()))
 
 
-def give_up(connection: Connection, owner: UUID, turn: UUID) -> None:
+def give_up(connection: Connection, turn: UUID) -> None:
     """The turn ends without them: nobody will see how they ended, and the next one is told."""
     for row in effects.of_turn(connection, turn):
-        if row.proxy == TOOLS and effects.settle(connection, _uncertain(row.id, row.request_digest)):
-            body = {
-                "effect": row.id.hex, "host": row.host, "port": 0, "method": METHOD, "status": "uncertain",
-                "outcome": None, "reason": texts.CALL_CUT_OFF, "request_digest": row.request_digest,
-            }  # fmt: skip
-            journal.append(connection, owner, [Event("effect.settled", body)], under=None, turn=turn)
-
-
-def _uncertain(effect: UUID, digest: str) -> Settled:
-    return Settled(effect, "uncertain", None, texts.CALL_CUT_OFF, 0, 0, digest, now_us())
+        if row.proxy == TOOLS:
+            effects.give_up(connection, row, texts.CALL_CUT_OFF)
 
 
 def _digest(words: str) -> str:

@@ -375,7 +375,7 @@ class TurnRunner:
             write_checkpoint(connection, turn.principal, seq, turn.id, snapshot)
             write_annexes(connection, snapshot)
             if turn.calling or turn.recorded.uncertain:
-                own_calls.give_up(connection, turn.principal, turn.id)
+                own_calls.give_up(connection, turn.id)
             if not leaves_nothing:
                 checkpoints.record_turn(
                     connection, turn.principal, seq, turn.id, [item.to_json() for item in kept], context.tokens_of(kept)

@@ -14,7 +14,9 @@ from uuid import UUID
 from sqlalchemy import BigInteger, Column, Connection, Index, Integer, bindparam, func, select, text, update
 from sqlmodel import Field, SQLModel
 
-from workspace_store.database import table
+from workspace_store import journal
+from workspace_store.database import now_us, table
+from workspace_store.journal import Event
 
 TOOLS = "tools"
 """In the place of an egress process: a tool that acts outside by itself; ``host`` is its name."""
@@ -169,6 +171,17 @@ def settle(connection: Connection, ended: Settled) -> bool:
     return changed.rowcount == 1
 
 
+def give_up(connection: Connection, row: Effect, reason: str) -> None:
+    """Nobody will see how an intended effect ended: the ledger says so, and the journal. One that was settled stays."""
+    ended = Settled(row.id, "uncertain", None, reason, row.bytes_out, row.bytes_in, row.request_digest, now_us())
+    if settle(connection, ended):
+        body = {
+            "effect": row.id.hex, "host": row.host, "port": row.port, "method": row.method, "status": "uncertain",
+            "outcome": None, "reason": reason, "request_digest": row.request_digest,
+        }  # fmt: skip
+        journal.append(connection, row.principal, [Event("effect.settled", body)], under=None, turn=row.turn)
+
+
 def unfinished(connection: Connection, *, but_of: str, proxies: str) -> list[Effect]:
     """Intended effects of egress processes whose id begins with ``proxies``, except those of ``but_of``."""
     rows = connection.execute(
@@ -187,6 +200,12 @@ def unfinished_before(connection: Connection, owner: UUID, epoch: int) -> list[E
         )
     )  # fmt: skip
     return _effects(rows)
+
+
+def unfinished_of(connection: Connection, owner: UUID) -> list[Effect]:
+    """All intended effects of a principal, in order."""
+    mine = (effect.c.principal == owner, text(INTENDED_WORDS))
+    return _effects(connection.execute(select(*_COLUMNS).where(*mine).order_by(effect.c.number)))
 
 
 def recent(connection: Connection, owner: UUID, limit: int) -> list[Effect]:

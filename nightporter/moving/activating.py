@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 from uuid import UUID
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, select
 
 from identity import administration, luggage, moves, users
 from identity.luggage import Arrival
@@ -65,7 +65,9 @@ class Activation:
         self._check(connection)
         soundness.settle_places(connection, arrival.owners, fork=arrival.fork is not None)
         for owner in arrival.owners:
-            self._settle(connection, owner)
+            # What was under way outside, nobody will ever see the end of: it is told, and never done again.
+            for left in effects.unfinished_of(connection, owner):
+                effects.give_up(connection, left, NOBODY_SAW)
         luggage.make_findable(connection, arrival.owners)
         self._tell(connection)
         return rows
@@ -102,20 +104,6 @@ class Activation:
         if principal.root(connection, user) != user:
             raise MoveRefused("it is about somebody who was merged into another")
         soundness.check(connection, user, self.arrival.owners)
-
-    def _settle(self, connection: Connection, owner: UUID) -> None:
-        """What was under way outside, nobody will ever see the end of: it is told, and never done again."""
-        unfinished = (effects.effect.c.principal == owner, effects.effect.c.status == "intended")
-        row = effects.effect.c
-        columns = (row.id, row.turn, row.host, row.port, row.method, row.request_digest)
-        for found in connection.execute(select(*columns).where(*unfinished)).all():
-            values = {"status": "uncertain", "reason": NOBODY_SAW, "settled_at": now_us(), "told": False}
-            connection.execute(update(effects.effect).where(row.id == found.id).values(**values))
-            body = {
-                "effect": found.id.hex, "host": found.host, "port": found.port, "method": found.method,
-                "status": "uncertain", "outcome": None, "reason": NOBODY_SAW, "request_digest": found.request_digest,
-            }  # fmt: skip
-            journal.append(connection, owner, [Event("effect.settled", body)], under=None, turn=found.turn)
 
     def _tell(self, connection: Connection) -> None:
         head, arrival = self.head, self.arrival

@@ -277,16 +277,5 @@ class Ledger:
 
     async def _give_up(self, left: Sequence[Effect]) -> int:
         for row in left:
-            await self._database.write(partial(_uncertain, row=row))
+            await self._database.write(partial(effects.give_up, row=row, reason=texts.cut_off()))
         return len(left)
-
-
-def _uncertain(connection: Connection, row: Effect) -> None:
-    reason = texts.cut_off()
-    how = Settled(row.id, "uncertain", None, reason, row.bytes_out, row.bytes_in, row.request_digest, now_us())
-    if effects.settle(connection, how):
-        body = {
-            "effect": row.id.hex, "host": row.host, "port": row.port, "method": row.method, "status": "uncertain",
-            "outcome": None, "reason": reason, "request_digest": row.request_digest,
-        }  # fmt: skip
-        journal.append(connection, row.principal, [Event("effect.settled", body)], under=None, turn=row.turn)
