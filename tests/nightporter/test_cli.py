@@ -166,6 +166,13 @@ def test_help_and_status_import_little() -> None:
         assert not heavy & set(loaded.stdout.split())
 
 
+def test_commands_that_start_no_service_import_none() -> None:
+    """A move, an erasure, a look into a volume and a drain: none of them serves anybody."""
+    code = "from nightporter.cli import keeping, leaving, moving, rewinding; import sys; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert not {"nightporter.services", "gateway.service", "router.service", "uvicorn"} & set(loaded.stdout.split())
+
+
 def a_home(folder: Path, events: int) -> Path:
     """A home where somebody once was, and nothing runs."""
     home = folder / "home"
