@@ -190,8 +190,9 @@ def a_home(folder: Path, events: int) -> Path:
 
 @pytest.mark.parametrize("words", [["undo"], ["redo"], ["restore", "owner", "notes@1"]])
 def test_what_a_runner_must_do_is_refused_at_once_when_nothing_serves(tmp_path: Path, words: list[str]) -> None:
+    home = a_home(tmp_path, 1)
     began = time.monotonic()
-    ended = nightporter(a_home(tmp_path, 1), "workspace", *words)
+    ended = nightporter(home, "workspace", *words)
     assert time.monotonic() - began < 10
     assert ended.returncode == 3
     assert ended.stderr.startswith("Nothing serves this home now, so nothing was changed. Start it")

@@ -77,8 +77,8 @@ async def test_an_album_on_telegram_is_one_turn(make_house: MakeHouse, telegram:
         more: dict[str, Any] = {"caption": "what is this?"} if number == 0 else {}
         telegram.say(telegram.message(photo=photo, media_group_id="m", **more))
     await until(lambda: telegram.messages, "the answer")
-    telegram.say(telegram.message("$ echo after"))
-    await until(lambda: any("after" in text for text in told(telegram)), "what came after is answered")
+    telegram.say(telegram.message("$ echo came-behind"))
+    await until(lambda: any("came-behind" in text for text in told(telegram)), "what came behind it is answered")
     assert len(told(telegram)) == 2
 
 
