@@ -133,7 +133,7 @@ class Environment:
         read_end, write_end = os.pipe()
         null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         try:
-            pid = spawn(command, self._guest.base, "/", stdin=null, stdout=write_end)
+            pid = spawn(command, self._guest.base, "/", stdin=null, stdout=write_end, stderr=null)
         except OSError:
             os.close(read_end)
             self._done()
