@@ -11,6 +11,7 @@ import redis.asyncio
 from redis.exceptions import RedisError
 from sqlalchemy import Connection
 
+from router import presence
 from workspace_store import approvals, effects, facts, liveness, outbox, principal
 from workspace_store.database import Database, DatabaseUnavailable, now_us, today
 from workspace_store.disk_room import DiskRoom, free
@@ -18,8 +19,7 @@ from workspace_store.disk_room import DiskRoom, free
 REDIS_SECONDS = 1.0
 """Its client tries again for longer than who asks would wait."""
 _DAY_US = 86_400_000_000
-NEEDED = ("runner", "sandbox-manager")
-PARTS = (*NEEDED, "database", "redis", "disk")
+PARTS = (*presence.ROLES, "database", "redis", "disk")
 """What may be missing, by name."""
 
 METRICS = {
@@ -33,7 +33,7 @@ METRICS = {
     "nightporter_principals_owned": "Principals whose turns run now",
     "nightporter_sandboxes_awake": "Principals whose sandbox is awake",
     "nightporter_folding_stopped": "People and rooms whose old turns are no longer shortened: that failed its check",
-    "nightporter_services_alive": "Living processes, by role",
+    "nightporter_services_alive": "Living processes, by role; gateways of this home only",
 }
 
 
@@ -48,27 +48,29 @@ class Health:
 
     async def missing(self) -> list[str]:
         """Names of what is not ready; empty: everything is."""
-        missing = [role for role in NEEDED if not liveness.alive(self.lives, role)]
+        elsewhere = await self._elsewhere()
+        away = elsewhere or {}
+        missing = [role for role in presence.ROLES if not liveness.alive(self.lives, role) and not away.get(role)]
         try:
             await self.database.read(principal.figures)
         except DatabaseUnavailable:
             missing.append("database")
-        if not await self._redis():
+        if elsewhere is None:
             missing.append("redis")
         if self.room.is_short:
             missing.append("disk")
         return missing
 
-    async def _redis(self) -> bool:
+    async def _elsewhere(self) -> dict[str, int] | None:
+        """How many serve in other homes, by role; None: Redis is not there."""
         connection = self.connect()
         try:
             async with asyncio.timeout(REDIS_SECONDS):
-                await connection.ping()
+                return await presence.elsewhere(connection, self.lives)
         except (RedisError, OSError):  # TimeoutError is an OSError
-            return False
+            return None
         finally:
             await connection.aclose()
-        return True
 
     async def metrics(self) -> str:
         """The figures in Prometheus' text format. Raises DatabaseUnavailable."""
@@ -93,8 +95,10 @@ class Health:
             gauge[f"nightporter_egress_{name}"].set(count)
         for status, count in replies.items():
             gauge["nightporter_outbox_replies"].labels(status).set(count)
-        for role in ("gateway", *NEEDED):
-            gauge["nightporter_services_alive"].labels(role).set(len(liveness.alive(self.lives, role)))
+        elsewhere = await self._elsewhere() or {}
+        for role in ("gateway", *presence.ROLES):
+            living = len(liveness.alive(self.lives, role)) + elsewhere.get(role, 0)
+            gauge["nightporter_services_alive"].labels(role).set(living)
         return generate_latest(registry).decode()
 
 

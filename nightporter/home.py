@@ -11,7 +11,7 @@ from nightporter import texts
 from nightporter.errors import ConfigurationError
 from router.redis import run_folder
 
-LEAVER, LEAVER_TITLE = "runner-house", "runner-supervisor"
+LEAVER, LEAVER_TITLE = "house-of-runner", "runner-supervisor"
 """The role of the life that a runner alone holds here, and its process's title; `runner drain` looks for both."""
 
 

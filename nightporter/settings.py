@@ -28,7 +28,7 @@ from router.settings import FilesSettings, HeartbeatSettings, RouterSettings, Ru
 from sandbox_runner.egress.settings import EgressSettings
 from sandbox_runner.settings import SandboxSettings
 from workspace_store import crash_points
-from workspace_store.section import Section, url_of
+from workspace_store.section import Section, SettingsPath, url_of
 
 PREFIX = "NIGHTPORTER_"
 FILE_NAME = "nightporter.toml"
@@ -43,8 +43,12 @@ class Settings(Section):
     """Folder of settings, database, volumes and sockets; set by `NIGHTPORTER_HOME` only."""
     database_url: Annotated[str, Field(repr=False), AfterValidator(url_of("sqlite", "postgresql"))] = ""
     """Where everything that lasts is written down; `sqlite:///<home>/nightporter.db` when empty."""
+    database_url_file: SettingsPath = None
+    """File that holds `database_url`."""
     redis_url: Annotated[str, Field(repr=False), AfterValidator(url_of("redis", "rediss", "unix"))] = ""
     """Redis or Valkey of one's own; when empty, `up` starts one of its own."""
+    redis_url_file: SettingsPath = None
+    """File that holds `redis_url`."""
     volumes_url: Annotated[str, Field(repr=False), AfterValidator(url_of("file", "s3"))] = ""
     """Where volumes are kept; `file://<home>/volumes` when empty."""
     http: HttpSettings = HttpSettings()
@@ -71,7 +75,7 @@ class Settings(Section):
         """The settings of one home, with the defaults that depend on it filled in."""
         data: dict[str, Any] = dict(values or {})
         data["home"] = home
-        if not data.get("database_url"):
+        if not data.get("database_url") and not data.get("database_url_file"):
             data["database_url"] = f"sqlite:///{home}/nightporter.db"
         if not data.get("volumes_url"):
             data["volumes_url"] = f"file://{home}/volumes"

@@ -69,15 +69,21 @@ class Supervisor:
     on_ready: Callable[[], None] = lambda: None
     on_late: Callable[[list[str]], None] = lambda names: None
     """Told once, after ``LATE_SECONDS``, who is not ready."""
+    drain_seconds: float = 0
+    """SIGTERM drains for so long before it stops; a second one stops at once."""
     children: list[Child] = field(default_factory=list)
     _stop_asked: int = 0
     _drain_asked: bool = False
+    _drain_until: float | None = None
     _wakeup: tuple[int, int] | None = None
     _told_ready: bool = False
     _late_at: float | None = None
 
     def watch_signals(self) -> None:
-        """Take SIGTERM, SIGINT and SIGHUP as the wish to stop, SIGUSR1 as that to drain, and SIGCHLD as news."""
+        """Take SIGTERM, SIGINT and SIGHUP as the wish to stop, SIGUSR1 as that to drain, and SIGCHLD as news.
+
+        With ``drain_seconds`` the first SIGTERM is a wish to drain that ends in time.
+        """
         reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._wakeup = (reading, writing)
         signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
@@ -89,8 +95,11 @@ class Supervisor:
     def _ask_to_drain(self, _signal: int, _frame: FrameType | None) -> None:
         self._drain_asked = True
 
-    def _ask_to_stop(self, _signal: int, _frame: FrameType | None) -> None:
-        self._stop_asked += 1
+    def _ask_to_stop(self, number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGTERM and self.drain_seconds and not self._drain_asked:
+            self._drain_asked, self._drain_until = True, time.monotonic() + self.drain_seconds
+        else:
+            self._stop_asked += 1
 
     def add(self, program: Program) -> None:
         """Start a program now and keep it running."""
@@ -116,7 +125,7 @@ class Supervisor:
         return code or 0
 
     def drain(self) -> None:
-        """Let everything end by itself that can, stage by stage; told to stop meanwhile, it is cut short."""
+        """Let everything end by itself that can, stage by stage; told to stop meanwhile, or late, it is cut short."""
         drained = [child for child in self.children if child.program.drains]
         self._signal(drained, signal.SIGUSR1)
         for stage in range(len(STAGE_SECONDS)):
@@ -124,8 +133,10 @@ class Supervisor:
             if stage:
                 # It sleeps what nobody uses any more, and ends when it has.
                 self._signal(members, signal.SIGTERM)
-            while any(child.pid for child in members) and not self._stop_asked:
-                self._wait(None)
+            while any(child.pid for child in members):
+                if self._stop_asked or (self._drain_until is not None and time.monotonic() >= self._drain_until):
+                    return
+                self._wait(self._drain_until)
                 self._reap(restart=False)
 
     def stop(self) -> None:

@@ -77,7 +77,7 @@ def run(settings: Settings, house: House = WHOLE_HOUSE, command: str = "nightpor
     def late(names: list[str]) -> None:
         print(texts.still_waiting(names), file=sys.stderr, flush=True)
 
-    supervisor = Supervisor(private, ready, late)
+    supervisor = Supervisor(private, ready, late, settings.runner.drain_seconds if house.leaves else 0)
     supervisor.watch_signals()
     if binary is not None:
         server = binary

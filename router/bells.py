@@ -61,14 +61,15 @@ class Ringer:
         self._thread.start()
 
     def ring(self, principal: UUID, host: str | None = None) -> None:
-        self._send(lambda connection: enqueue(connection, principal, host))
+        self.send(lambda connection: enqueue(connection, principal, host))
 
     def publish(self, principal: UUID, news: dict[str, Any]) -> None:
         """News of a principal: ``{"bell": "outbox"}``, or a piece of a running command's output."""
         body = json.dumps(news, ensure_ascii=False)
-        self._send(lambda connection: connection.publish(NEWS_PREFIX + principal.hex, body))
+        self.send(lambda connection: connection.publish(NEWS_PREFIX + principal.hex, body))
 
-    def _send(self, what: Callable[[redis.Redis], object]) -> None:
+    def send(self, what: Callable[[redis.Redis], object]) -> None:
+        """Do this with Redis, from the ringer's thread, if it can be done now."""
         with contextlib.suppress(queue.Full):
             self._waiting.put_nowait(what)
 

@@ -17,7 +17,7 @@ from agent.engine import Engine
 from agent.operator import Operator
 from agent.toolbox import Toolbox
 from identity import merging
-from router import joining
+from router import joining, presence
 from router.bells import Ringer, queue_name
 from router.envelope import Envelope
 from router.librarian import Librarian
@@ -151,6 +151,7 @@ async def serve(
     preparing = asyncio.create_task(engine.prepare())
     back = LookingBack(database, engine, engine.takes_messages, daily_budget_usd, runner.busy_at)
     looking_back = asyncio.create_task(back.run())
+    announcing = asyncio.create_task(presence.keep(ringer, lives))
     cataloguing = asyncio.create_task(Librarian(database, embedder).run()) if embedder is not None else None
     await liveness.until(worker.closed, [asyncio.create_task(worker.run()), sweeping])
     preparing.cancel()
@@ -160,6 +161,7 @@ async def serve(
         await embedder.close()
     await worker.finish(cut)
     sweeping.cancel()
+    announcing.cancel()
     await worker.drain(DRAIN_SECONDS)
     sandboxes.close()
     life.end()

@@ -36,6 +36,8 @@ class RunnerSettings(Section):
     """Turns that one runner works on at once."""
     host: Annotated[str, StringConstraints(min_length=1)] = Field(default_factory=socket.gethostname)
     """Name of this host, the same for its runner and its sandbox manager; the system's when not set."""
+    drain_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0
+    """How long a `runner` that is told to stop (SIGTERM) may drain, as `runner drain` does; what is left is cut off."""
 
 
 def _system_zone() -> str:

@@ -81,7 +81,7 @@ class Post:
         os.close(self._descriptor)
 
 
-def _home(directory: Path) -> str:
+def home_name(directory: Path) -> str:
     """What tells this home from others, the same in every container that mounts it; empty: nothing has lived here."""
     try:
         return (directory / "home").read_text()
@@ -91,7 +91,7 @@ def _home(directory: Path) -> str:
 
 def _named_home(directory: Path) -> str:
     """The same, named now where it has no name yet: whoever comes first names it for all."""
-    while not (name := _home(directory)):
+    while not (name := home_name(directory)):
         fresh = directory / f".home-{uuid4().hex}"
         fresh.write_text(uuid4().hex[:HOME_DIGITS])
         with contextlib.suppress(FileExistsError):
@@ -100,7 +100,7 @@ def _named_home(directory: Path) -> str:
     return name
 
 
-def _is_of(home: str, identifier: str) -> bool:
+def is_of(home: str, identifier: str) -> bool:
     """An id without a home is one of ours, from before ids named it."""
     digits = identifier.rpartition("-")[2]
     return len(digits) != HOME_DIGITS + LIFE_DIGITS or digits.startswith(home)
@@ -111,7 +111,7 @@ def is_dead(directory: Path, identifier: str, *, expired: bool = False) -> bool:
 
     One of another home holds its lock where nobody sees it from here: dead when the right it held has ``expired``.
     """
-    if not _is_of(_home(directory), identifier):
+    if not is_of(home_name(directory), identifier):
         return expired
     try:
         descriptor = os.open(directory / f"{identifier}.lock", os.O_RDONLY | os.O_CLOEXEC)

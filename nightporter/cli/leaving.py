@@ -1,4 +1,4 @@
-"""``runner drain``: the runners of this host end what they have in hand and leave; other hosts go on."""
+"""``runner drain`` and ``check``: the runners of this host end what they have in hand and leave; whether they live."""
 
 from __future__ import annotations
 
@@ -11,11 +11,22 @@ from pathlib import Path
 from nightporter.cli import texts
 from nightporter.errors import FAILED, NotRunning
 from nightporter.home import LEAVER, LEAVER_TITLE
-from nightporter.settings import load
+from nightporter.settings import home_of, load
 from workspace_store import liveness
 
 LOOK_SECONDS = 0.1
 END_SECONDS = 10.0
+NEEDED = ("runner", "sandbox-manager", "egress")
+
+
+def check() -> int:
+    """Name the parts that do not live. Reads no settings: a probe asks every few seconds."""
+    lives = home_of(os.environ) / "run" / "lives"
+    if not liveness.alive(lives, LEAVER):
+        raise NotRunning(texts.no_runner_in(lives.parents[1]))
+    missing = [role for role in NEEDED if not liveness.alive(lives, role)]
+    print(texts.runner_serves(missing))
+    return FAILED if missing else 0
 
 
 def drain(seconds: float) -> int:

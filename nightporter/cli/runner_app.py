@@ -44,3 +44,11 @@ def drain(
     from nightporter.cli import leaving
 
     return leaving.drain(seconds)
+
+
+@runner.command("check")
+def check() -> int:
+    """Say, for a probe, whether a runner of this home serves. Exit code 1: a part of it does not live; 3: none runs."""
+    from nightporter.cli import leaving
+
+    return leaving.check()

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -212,6 +213,14 @@ def export_failed(file: Path, why: str) -> str:
 
 def no_runner_here(host: str) -> str:
     return f"No `nightporter runner` runs on this host ({host}); one that `nightporter up` started stops with it."
+
+
+def no_runner_in(home: Path) -> str:
+    return f"No `nightporter runner` runs in {home}."
+
+
+def runner_serves(missing: Sequence[str]) -> str:
+    return f"does not live: {', '.join(missing)}" if missing else "The runner serves."
 
 
 def draining(runners: int) -> str:

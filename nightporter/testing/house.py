@@ -36,8 +36,10 @@ class House:
     def __init__(self, home: Path, **settings: str) -> None:
         self.home = home
         self.settings = settings
+        self.command = "up"
+        """What ``start`` starts: also ``gateway`` or ``runner``."""
         self.arguments: Sequence[str] = ()
-        """Of ``up``."""
+        """Of that command."""
         self.process: subprocess.Popen[str] | None = None
         self.output: list[str] = []
 
@@ -63,11 +65,11 @@ class House:
         )
 
     def start(self) -> House:
-        self.process = self.launch("up", *self.arguments, stderr=subprocess.STDOUT)
+        self.process = self.launch(self.command, *self.arguments, stderr=subprocess.STDOUT)
         self.output = []
         threading.Thread(target=self._collect, args=(self.process,), daemon=True).start()
         process = self.process
-        wait_until(lambda: self._ready() or process.poll() is not None, "up says it is ready")
+        wait_until(lambda: self._ready() or process.poll() is not None, f"{self.command} says it is ready")
         assert self._ready(), self.log()
         return self
 
