@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import redis
 import redis.asyncio
@@ -26,7 +28,7 @@ async def keep(ringer: Ringer, lives: Path) -> None:
     """Say again and again who lives here, until cancelled."""
     while True:
         living = {role: found for role in ROLES if (found := liveness.alive(lives, role))}
-        ringer.send(lambda connection, living=living: _say(connection, living))
+        ringer.send(partial(_say, living=living))
         await asyncio.sleep(SAY_SECONDS)
 
 
@@ -46,8 +48,9 @@ async def elsewhere(connection: redis.asyncio.Redis, lives: Path) -> dict[str, i
     home = liveness.home_name(lives)
     found = {}
     for role in ROLES:
-        ids = await connection.zrangebyscore(PREFIX + role, now, "+inf")
-        found[role] = sum(not home or not liveness.is_of(home, one.decode()) for one in ids)
+        told: list[Any] = await connection.zrangebyscore(PREFIX + role, now, "+inf")
+        ids = [one.decode() for one in told]
+        found[role] = sum(not home or not liveness.is_of(home, one) for one in ids)
     return found
 
 
