@@ -31,11 +31,11 @@ def as_base64(data: bytes) -> str:
 HS256 = as_base64(b'{"alg":"HS256","typ":"JWT"}')
 
 
-def pem(kind: str, beginning: str) -> st.SearchStrategy[str]:
+def pem(kind: str, beginning: str, *closing: str) -> st.SearchStrategy[str]:
     def written(body: str) -> str:
         body = beginning + body
         lines = [body[at : at + 64] for at in range(0, len(body), 64)]
-        return "\n".join([f"-----BEGIN {kind}-----", *lines, f"-----END {kind}-----"])
+        return "\n".join([f"-----BEGIN {kind}-----", *lines, *closing, f"-----END {kind}-----"])
 
     return some(ALNUM + "+/", 120, 400).map(written)
 
@@ -56,6 +56,7 @@ ON_ONE_LINE: dict[str, st.SearchStrategy[str]] = {
     "Slack hook": some(ALNUM, 24).map(lambda s: f"https://hooks.slack.com/services/T01234567/B01234567/{s}"),
     "Discord hook": some(URLSAFE, 68).map(lambda s: f"https://discord.com/api/webhooks/123456789012345678/{s}"),
     "Telegram": some(URLSAFE, 35).map(lambda s: f"1234567890:{s}"),
+    "Telegram, in an address": some(URLSAFE, 35).map(lambda s: f"https://api.telegram.org/bot1234567890:{s}/getMe"),
     "Stripe": st.sampled_from(["sk_live_", "rk_live_", "sk_test_"]).flatmap(lambda p: begins(p, ALNUM, 24, 90)),
     "Google key": begins("AIza", URLSAFE, 35),
     "Google access": begins("ya29.", URLSAFE, 60),
@@ -103,7 +104,8 @@ ON_MANY_LINES: dict[str, st.SearchStrategy[str]] = {
     "encrypted": pem("ENCRYPTED PRIVATE KEY", "MIIFHDBOBgkqhkiG9w0BBQ0w"),
     "EC": pem("EC PRIVATE KEY", "MHcCAQEEI"),
     "OpenSSH": pem("OPENSSH PRIVATE KEY", "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQ"),
-    "PGP": pem("PGP PRIVATE KEY BLOCK", "lQOYBGW"),
+    "PGP": pem("PGP PRIVATE KEY BLOCK", "lQOYBGW", "=njUN"),
+    "PGP, without its checksum": pem("PGP PRIVATE KEY BLOCK", "lQOYBGW"),
 }
 ANY = st.one_of(*ON_ONE_LINE.values(), *ON_MANY_LINES.values())
 

@@ -32,6 +32,8 @@ _KEY_BEGINS = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY|---- BEGIN SSH2 ENCR
 _KEY_ENDS = re.compile(r"---- ?-?END [A-Z0-9 ]*PRIVATE KEY|^Private-MAC:")
 _KEY_GOES_ON = re.compile(r"[> ]*(?:[A-Za-z0-9+/]{16,}={0,2}|[A-Za-z0-9+/]{1,75}={1,2})\s*\Z")
 """A line of base64 after one that held a secret: the rest of a key whose first line was not shown, or is cut off."""
+_KEY_CLOSES = (re.compile(r"[> ]*=[A-Za-z0-9+/]{4}\s*\Z"), re.compile(r"[> ]*[A-Za-z0-9+/]{1,75}={0,2}\s*\Z"))
+"""What may stand before the line that says END: a checksum (RFC 4880, 6.1), before it a line of any length."""
 
 
 def as_shown(text: str) -> list[str]:
@@ -56,14 +58,23 @@ def without_secrets(lines: Iterable[str], withheld: Iterable[str] = ()) -> list[
         secret = secret or (after_one and _KEY_GOES_ON.match(line) is not None)
         after_one = secret
         if _KEY_ENDS.search(line):
-            while not in_key and kept and _KEY_GOES_ON.match(kept[-1]):
-                kept.pop()
+            if not in_key:
+                _take_back_key(kept)
             in_key = False
         if not secret:
             kept.append(line)
         elif not kept or kept[-1] != NOT_KEPT:
             kept.append(NOT_KEPT)
     return kept
+
+
+def _take_back_key(kept: list[str]) -> None:
+    """Drop the lines of a key whose beginning was not shown: only its end tells what they are."""
+    for closing in _KEY_CLOSES:
+        if kept and closing.match(kept[-1]):
+            kept.pop()
+    while kept and _KEY_GOES_ON.match(kept[-1]):
+        kept.pop()
 
 
 class Scrollback:

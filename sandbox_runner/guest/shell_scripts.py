@@ -108,7 +108,8 @@ done
 {section}umask; \builtin umask
 {section}options; \builtin set +o
 {section}shopt; \builtin shopt -p || \builtin true
-{section}dirs; \builtin dirs -p -l
+__np_name=0
+while {section}"d:$__np_name"; \builtin dirs -l "+$__np_name"; do __np_name=$((__np_name + 1)); done
 {section}history; HISTTIMEFORMAT=$__np_token \builtin history {HISTORY_ENTRIES}
 {section}aliases; \builtin declare -p BASH_ALIASES
 {section}jobs; \builtin jobs || \builtin true

@@ -125,7 +125,7 @@ class Dump:
             "aliases": aliases if isinstance(aliases, dict) else {},
             "completions": read_statements(sections.get("completions", ""), "complete"),
             "cwd": sections.get("cwd", ""),
-            "directories": sections.get("dirs", "").splitlines()[1:],
+            "directories": _directories(sections)[1:],
             "disabled": [
                 words[1] for words in read_statements(sections.get("disabled", ""), "enable") if len(words) == 2
             ],
@@ -164,6 +164,12 @@ def _variables(text: str, base: dict[str, str]) -> tuple[dict[str, dict[str, Val
     unset = {name for name in base if NAME.match(name) and name not in exported and not _is_own(name)}
     unset |= _DEFAULT_VARIABLES.keys() - declared
     return variables, sorted(unset)
+
+
+def _directories(sections: dict[str, str]) -> list[str]:
+    """The stack as ``dirs`` says it, one at a time: a name may hold a line feed. The last is none."""
+    said = [text for section, text in sections.items() if section.startswith("d:")]
+    return [text.removesuffix("\n") for text in said if text]
 
 
 def _functions(sections: dict[str, str]) -> dict[str, dict[str, Any]]:

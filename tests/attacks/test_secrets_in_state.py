@@ -44,6 +44,8 @@ SHOWN = {
     "deep": 'mkdir -p -- "d/${S:0:200}" 2>/dev/null && cd -- "d/${S:0:200}"; true',
 }
 common = {"deadline": None, "suppress_health_check": list(HealthCheck), "print_blob": True}
+whole = {**common, "phases": set(Phase) - {Phase.shrink}}
+"""For lives of a guest, each of seconds: a failure is said at once."""
 
 
 @pytest.mark.parametrize("kind", [*ON_ONE_LINE, *ON_MANY_LINES])
@@ -57,6 +59,19 @@ def test_each_shape_is_known_alone_amid_text_and_on_a_screen(kind: str) -> None:
         assert not any(piece in shown for piece in pieces(secret))
         assert "before" in shown
         assert "after, it goes on" in shown
+
+    known()
+
+
+@pytest.mark.parametrize("kind", ON_MANY_LINES)
+def test_a_key_is_known_by_its_end_alone(kind: str) -> None:
+    @settings(max_examples=50, **common)
+    @given(ON_MANY_LINES[kind])
+    def known(secret: str) -> None:
+        shown = without_secrets(["before", "it", *secret.split("\n")[1:], "after, it goes on"])
+        assert not any(piece in "\n".join(shown) for piece in pieces(secret))
+        assert shown[:2] == ["before", "it"]
+        assert shown[-1] == "after, it goes on"
 
     known()
 
@@ -120,7 +135,7 @@ async def everywhere(folder: Path, secret: str) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=3, **common)
+@settings(max_examples=3, **whole)
 @given(ANY)
 def test_it_is_written_nowhere_whatever_it_is_and_wherever_it_is(secret: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -130,7 +145,7 @@ def test_it_is_written_nowhere_whatever_it_is_and_wherever_it_is(secret: str) ->
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [*ON_ONE_LINE, *ON_MANY_LINES])
 def test_each_is_written_nowhere(kind: str) -> None:
-    @settings(max_examples=3, **common)
+    @settings(max_examples=3, **whole)
     @given({**ON_ONE_LINE, **ON_MANY_LINES}[kind])
     def nowhere(secret: str) -> None:
         with tempfile.TemporaryDirectory() as folder:

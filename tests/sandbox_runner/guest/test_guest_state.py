@@ -77,6 +77,15 @@ async def test_terminals_come_back_apart_with_their_history(house: Any, guest: A
     assert await woken.output("echo $x $PWD", terminal="two") == "2 /etc\n"
 
 
+async def test_the_directory_stack_comes_back_whatever_the_names_hold(house: Any, guest: Any) -> None:
+    look = "HOME=/nowhere; printf '[%s]' \"${DIRSTACK[@]}\""
+    await guest.run("mkdir -p ~/$'a\nb' && cd ~/$'a\nb' && pushd -n $'/usr\n' && pushd -n '/x  y' && pushd /tmp")
+    before = await guest.output(look)
+    assert before == f"[/tmp][{house.home}/a\nb][/x  y][/usr\n]"
+    await guest.kill()
+    assert await (await house.wake()).output(look) == before
+
+
 async def test_a_deleted_folder_falls_back_and_is_told(house: Any, guest: Any) -> None:
     await guest.run("mkdir gone; cd gone; x=1")
     await guest.kill()

@@ -73,6 +73,7 @@ WHOLE = [
     "ln -sfn . link; cd link",
     "cd /usr",
     "pushd /tmp >/dev/null",
+    "mkdir -p $'n\\nl/x' && pushd $'n\\nl/x' >/dev/null",
     "popd >/dev/null 2>&1",
     "false",
     "(exit 7)",
