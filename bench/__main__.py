@@ -5,7 +5,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 
-from bench import command, disk, memory, prefix, recall, recovery, reply, resolution, sandbox, snapshot, start, telegram
+from bench import (
+    command,
+    disk,
+    memory,
+    prefix,
+    recall,
+    recovery,
+    reply,
+    resolution,
+    sandbox,
+    snapshot,
+    start,
+    telegram,
+    throughput,
+)
 from bench.table import Row, show
 
 BUDGETS: Mapping[str, Callable[[], list[Row] | Row]] = {
@@ -21,6 +35,7 @@ BUDGETS: Mapping[str, Callable[[], list[Row] | Row]] = {
     "recovery": recovery.measure,
     "recall": recall.measure,
     "prefix": prefix.measure,
+    "throughput": throughput.measure,
 }
 
 

@@ -9,12 +9,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Row:
-    """``samples`` and ``budget`` in ``unit``."""
+    """``samples`` and ``budget`` in ``unit``. ``at_least``: more is better."""
 
     what: str
     samples: Sequence[float]
     budget: float
     unit: str
+    at_least: bool = False
+
+    @property
+    def within(self) -> bool:
+        return self.median >= self.budget if self.at_least else self.median <= self.budget
 
     @property
     def median(self) -> float:
@@ -30,6 +35,6 @@ def show(rows: Sequence[Row]) -> None:
     """Print the table."""
     print(f"{'what':<44} {'n':>4} {'median':>10} {'p95':>10} {'budget':>10}  within")
     for row in rows:
-        within = "yes" if row.median <= row.budget else "NO"
+        within = "yes" if row.within else "NO"
         figures = f"{row.median:>7.1f} {row.unit:<2} {row.p95:>7.1f} {row.unit:<2} {row.budget:>7.0f} {row.unit:<2}"
         print(f"{row.what:<44} {len(row.samples):>4} {figures}  {within}")

