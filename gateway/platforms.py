@@ -22,7 +22,7 @@ from gateway.settings import SlackSettings, TelegramSettings
 from router.doors import Doors
 from router.envelope import Envelope
 from router.inbox import Accepted
-from workspace_store.blobs import DirectoryBlobs
+from workspace_store.blobs import Blobs
 from workspace_store.database import Database
 
 log = structlog.get_logger()
@@ -63,7 +63,7 @@ class PlatformSettings:
 class KeepAside:
     """Keeps what cannot be recorded as a blob in quarantine, so that one delivery never blocks what follows it."""
 
-    blobs: DirectoryBlobs
+    blobs: Blobs
     source: str
 
     async def __call__(self, delivery: Mapping[str, Any], why: str) -> None:
@@ -79,7 +79,7 @@ def configured(
     database: Database,
     claimer: str,
     lives: Path,
-    blobs: DirectoryBlobs,
+    blobs: Blobs,
     doors: Doors,
 ) -> list[Platform]:
     """The platforms whose tokens are set."""

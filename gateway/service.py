@@ -52,11 +52,11 @@ from router.inbox import Accepted, Inbox, Settling
 from router.settings import FilesSettings
 from workspace_store import liveness
 from workspace_store.approvals import Hooks
-from workspace_store.blobs import DirectoryBlobs
 from workspace_store.database import Database, sqlite_path
 from workspace_store.disk_room import DiskRoom
 from workspace_store.liveness import Life
 from workspace_store.schedule_limits import ScheduleLimits
+from workspace_store.storage import Storage
 
 log = structlog.get_logger()
 
@@ -80,6 +80,7 @@ async def serve(
     home: Path,
     host: str,
     database_url: str,
+    storage: Storage,
     connect: Callable[[], redis.Redis],
     connect_async: Callable[[], redis.asyncio.Redis],
     token: str,
@@ -124,7 +125,7 @@ async def serve(
         if woken.owner is None or not _is_runner(woken.owner) or liveness.is_dead(lives, woken.owner):
             ringer.ring(woken.principal)
 
-    blobs = DirectoryBlobs(home / "blobs")
+    blobs = storage.blobs()
     doors = Doors(email=email.address)
     room = DiskRoom(_written_to(home, database_url), home / "run" / "reserve")
     room.look()

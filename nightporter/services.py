@@ -27,7 +27,7 @@ from nightporter.authoring import agents
 from nightporter.authoring.agents import Employed
 from nightporter.errors import ConfigurationError
 from nightporter.service import Service, ServiceContext
-from nightporter.settings import Settings, volumes_folder
+from nightporter.settings import Settings
 from nightporter.token import ensure_token
 from router import service as runner_service
 from router.bells import Ringer
@@ -40,7 +40,6 @@ from sandbox_runner.egress.screening import Screen
 from sandbox_runner.folding import Folder
 from sandbox_runner.verifying import Verifier
 from workspace_store import schema
-from workspace_store.blobs import DirectoryBlobs
 
 EGRESS = Service("egress", "nightporter.services:egress", stop_stage=2)
 SANDBOX_MANAGER = Service("sandbox-manager", "nightporter.services:sandbox_manager", stop_stage=1, drains=True)
@@ -75,7 +74,7 @@ def sandbox_manager(context: ServiceContext) -> None:
             home=settings.home,
             host=settings.runner.host,
             database_url=settings.database_url,
-            volumes=volumes_folder(settings),
+            storage=settings.kept_in,
             settings=settings.sandbox,
             environment=settings.egress.environment(),
             screen=Screen.of(settings.egress.keyring()),
@@ -108,6 +107,7 @@ def gateway(context: ServiceContext) -> None:
             home=settings.home,
             host=settings.runner.host,
             database_url=settings.database_url,
+            storage=settings.kept_in,
             connect=partial(redis_client, settings.redis_url, settings.home),
             connect_async=partial(async_redis_client, settings.redis_url, settings.home),
             token=ensure_token(settings),
@@ -164,7 +164,7 @@ def runner(context: ServiceContext) -> None:
             arrivals=settings.router.arrivals,
             schedules=settings.schedules.limits,
             heartbeat=settings.heartbeat,
-            volumes=volumes_folder(settings),
+            storage=settings.kept_in,
             ready=context.ready,
         )
     )
@@ -172,7 +172,7 @@ def runner(context: ServiceContext) -> None:
 
 def _employed(settings: Settings) -> Employed:
     """The agent that the settings name. Raises ConfigurationError for one that cannot be run."""
-    blobs = DirectoryBlobs(settings.home / "blobs")
+    blobs = settings.kept_in.blobs()
 
     async def read_blob(owner: UUID, blob: str) -> bytes:
         return await asyncio.to_thread(blobs.get, owner, blob)

@@ -15,7 +15,6 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, get_args
-from urllib.parse import unquote, urlsplit
 
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints, ValidationError
 
@@ -29,6 +28,8 @@ from sandbox_runner.egress.settings import EgressSettings
 from sandbox_runner.settings import SandboxSettings
 from workspace_store import crash_points
 from workspace_store.section import Section, SettingsPath, url_of
+from workspace_store.settings import StorageSettings
+from workspace_store.storage import Storage
 
 PREFIX = "NIGHTPORTER_"
 FILE_NAME = "nightporter.toml"
@@ -50,7 +51,8 @@ class Settings(Section):
     redis_url_file: SettingsPath = None
     """File that holds `redis_url`."""
     volumes_url: Annotated[str, Field(repr=False), AfterValidator(url_of("file", "s3"))] = ""
-    """Where volumes are kept; `file://<home>/volumes` when empty."""
+    """Where volumes are kept; `file://<home>/volumes` when empty, `s3://BUCKET/PREFIX` for an object store."""
+    storage: StorageSettings = StorageSettings()
     http: HttpSettings = HttpSettings()
     hooks: dict[HookName, HookSettings] = Field(default_factory=dict)
     slack: SlackSettings = SlackSettings()
@@ -69,6 +71,11 @@ class Settings(Section):
     runner: RunnerSettings = Field(default_factory=RunnerSettings)
     schedules: SchedulesSettings = Field(default_factory=SchedulesSettings)
     heartbeat: HeartbeatSettings = HeartbeatSettings()
+
+    @property
+    def kept_in(self) -> Storage:
+        """Where volumes and blobs are."""
+        return Storage(self.home, self.volumes_url, self.storage)
 
     @classmethod
     def at(cls, home: Path, values: Mapping[str, Any] | None = None) -> Settings:
@@ -120,14 +127,6 @@ def home_of(environment: Mapping[str, str]) -> Path:
     if home.exists() and not home.is_dir():
         raise ConfigurationError(texts.home_is_not_a_folder(home))
     return home
-
-
-def volumes_folder(settings: Settings) -> Path:
-    """The folder of ``volumes_url``. Raises ConfigurationError for storage this release cannot use."""
-    parts = urlsplit(settings.volumes_url)
-    if parts.scheme != "file":
-        raise ConfigurationError(texts.volumes_not_here(parts.scheme))
-    return Path(unquote(parts.path))
 
 
 def _read_file(path: Path) -> dict[str, Any]:

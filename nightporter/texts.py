@@ -144,10 +144,6 @@ def up_is_ready(version: str, home: Path, listening: dict[str, str], command: st
     return "\n".join(lines)
 
 
-def volumes_not_here(scheme: str) -> str:
-    return f"volumes_url starts with {scheme}://, which this release cannot use; name a folder as file:///path"
-
-
 SETTINGS_INTRODUCTION = """\
 # Settings
 

@@ -33,11 +33,11 @@ from sandbox_runner.sandboxes import Sandboxes, socket_path
 from sandbox_runner.turn import TurnRunner
 from sandbox_runner.verifying import Verifier
 from workspace_store import liveness, principal
-from workspace_store.blobs import DirectoryBlobs
 from workspace_store.database import Database
 from workspace_store.inbox import Row
 from workspace_store.liveness import Life
 from workspace_store.schedule_limits import ScheduleLimits
+from workspace_store.storage import Storage
 
 ROLE = "runner"
 DRAIN_SECONDS = 2.0
@@ -80,7 +80,7 @@ async def serve(
     arrivals: Arrivals,
     schedules: ScheduleLimits,
     heartbeat: HeartbeatSettings,
-    volumes: Path,
+    storage: Storage,
     daily_budget_usd: float | None,
     message_allow: Sequence[str],
     verifier: Verifier,
@@ -100,7 +100,7 @@ async def serve(
     database = Database(database_url)
     ringer = Ringer(connect)
     sandboxes = Sandboxes(socket_path(home, host))
-    blobs = DirectoryBlobs(home / "blobs")
+    blobs = storage.blobs()
     turns = TurnRunner(
         database,
         engine,
@@ -130,7 +130,7 @@ async def serve(
     if heartbeat.every and engine.name != Operator.name:
         from router.heartbeat import Heartbeat
 
-        chores += (Heartbeat(heartbeat, schedules.zone, volumes).chore,)
+        chores += (Heartbeat(heartbeat, schedules.zone, storage.folder).chore,)
     sweeper = Sweeper(life.id, database, lives, worker.serve_here, runner.held, chores=chores)
     cut = asyncio.Event()
     runner.hand_over = ringer.ring

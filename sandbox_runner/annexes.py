@@ -109,6 +109,7 @@ class Annexes:
             held = await self.seating.database.read(partial(tenancies.look, identifier=lent.principal))
             published = await asyncio.to_thread(lent.volume.snapshot, held.generation, note=note, moving=moving)
             if published.changed:
+                await asyncio.to_thread(lent.volume.hand_in, published)
                 seen = await asyncio.to_thread(kept_state.see, lent.volume, held, published.number)
                 found.append(snapshot_of(lent.tenancy, published, note, seen))
         return tuple(found)

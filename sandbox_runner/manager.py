@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 from uuid import UUID
 
 import structlog
@@ -26,8 +27,11 @@ from workspace_store import differences
 from workspace_store import tenancy as tenancies
 from workspace_store.crash_points import Point, reached
 from workspace_store.database import DatabaseUnavailable
+from workspace_store.volumes import Volume
 
 log = structlog.get_logger()
+
+T = TypeVar("T")
 
 FILES_NAMED = 10
 
@@ -132,34 +136,28 @@ class Manager(Keeper):
 
     async def look(self, owner: UUID) -> Look:
         """What is there, without waking anything."""
-        if not await asyncio.to_thread(self.seating.volumes.exists, owner):
-            return Look(None, None)
 
-        def read() -> Look:
-            with self.seating.volumes.open(owner) as volume:
-                return Look(
-                    volume.live_id(), kept_state.digest(volume), *kept_state.shown(volume), skills.listed(volume)
-                )
+        def read(volume: Volume) -> Look:
+            return Look(volume.live_id(), kept_state.digest(volume), *kept_state.shown(volume), skills.listed(volume))
 
-        return await asyncio.to_thread(read)
+        return await self._see(owner, read, Look(None, None))
+
+    async def _see(self, owner: UUID, read: Callable[[Volume], T], otherwise: T) -> T:
+        return await self.seating.see(owner, read, otherwise, seated=owner in self._seats)
 
     async def skill(self, owner: UUID, name: str) -> str:
         """The instructions of a skill, without waking anything. Raises SandboxError where there is none."""
-        if not await asyncio.to_thread(self.seating.volumes.exists, owner):
+        found = await self._see(owner, partial(skills.body, name=name), None)
+        if found is None:
             raise SandboxError(texts.no_such_skill(name))
-
-        def read() -> str:
-            with self.seating.volumes.open(owner) as volume:
-                return skills.body(volume, name)
-
-        return await asyncio.to_thread(read)
+        return found
 
     async def changed_files(self, owner: UUID, holder: object) -> tuple[list[str], int]:
         """The first few files that differ from the last committed generation, and how many there are."""
         async with self._lock(owner):
             seat = await self._seat(owner, holder)
             parent = (await self._held(seat)).generation
-            await self._publish(seat, parent, None, "")
+            await self._publish(seat, parent, None, "", lasting=False)
             changes = await asyncio.to_thread(seat.volume.diff, parent, parent + 1)
         names = [str(change.path) for change in changes if not change.is_directory]
         names = [name for name in names if not name.startswith("home/.nightporter/")]
@@ -172,7 +170,8 @@ class Manager(Keeper):
         """
         async with self._lock(owner):
             seat = await self._seat(owner, holder)
-            published = await self._publish(seat, (await self._held(seat)).generation, turn, texts.CHECK_NOTE)
+            parent = (await self._held(seat)).generation
+            published = await self._publish(seat, parent, turn, texts.CHECK_NOTE, lasting=False)
             folder = await asyncio.to_thread(self.checks.lay_out, seat, published.number)
         return await self.checks.run(seat, folder, command, seconds)
 
@@ -212,15 +211,8 @@ class Manager(Keeper):
             return [task for task in await guest.tasks() if task.state == "running"]
 
     async def _sleeping_tasks(self, owner: UUID) -> list[BackgroundTask]:
-        if not await asyncio.to_thread(self.seating.volumes.exists, owner):
-            return []
         held = await self.database.read(partial(tenancies.look, identifier=owner))
-
-        def read() -> list[BackgroundTask]:
-            with self.seating.volumes.open(owner) as volume:
-                return kept_state.sleeping_tasks(volume, held)
-
-        return await asyncio.to_thread(read)
+        return await self._see(owner, partial(kept_state.sleeping_tasks, held=held), [])
 
     async def rest(self, owner: UUID, holder: object, turn: UUID, note: str) -> Snapshot:
         """End the sandbox, if there is one, and publish what is there as the next generation."""
@@ -258,6 +250,7 @@ class Manager(Keeper):
             published = await asyncio.to_thread(
                 seat.volume.restore, to, as_generation=number, path=path, root=root, turn=turn.hex, note=note
             )
+            await asyncio.to_thread(seat.volume.hand_in, published)
             # What an older generation or an archive holds was asked for by a person, whoever sealed it.
             wanted = path is None or kept_state.STATE_FILE.startswith(path)
             seen = await asyncio.to_thread(kept_state.see, seat.volume, held, published.number, wanted=wanted)
@@ -268,6 +261,7 @@ class Manager(Keeper):
 
         def read() -> str:
             with self.seating.volumes.open(owner) as volume:
+                volume.refresh()
                 return differences.between(volume, before, after)
 
         return await asyncio.to_thread(read)

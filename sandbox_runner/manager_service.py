@@ -25,10 +25,9 @@ from sandbox_runner.seats import Seating
 from sandbox_runner.settings import SandboxSettings
 from sandbox_runner.uids import HostUids
 from workspace_store import liveness
-from workspace_store.blobs import DirectoryBlobs
 from workspace_store.database import Database
 from workspace_store.liveness import Life, Post
-from workspace_store.volumes import Volumes
+from workspace_store.storage import Storage
 
 log = structlog.get_logger()
 
@@ -54,7 +53,7 @@ async def serve(
     home: Path,
     host: str,
     database_url: str,
-    volumes: Path,
+    storage: Storage,
     settings: SandboxSettings,
     environment: dict[str, str],
     screen: Screen | None,
@@ -77,11 +76,11 @@ async def serve(
         return
     life = Life(home / "run" / "lives", ROLE, host)
     database = Database(database_url)
-    seating = Seating(life.id, database, Volumes(volumes), home / "run" / "lives", HostUids.of(home))
+    seating = Seating(life.id, database, storage.volumes(), home / "run" / "lives", HostUids.of(home))
     egress = EgressDoor(home, host)
     manager = Manager(
         seating, await choose_backend(home, host, settings), Path(guest.__file__).parent,
-        limits(settings, environment), settings.idle_seconds, ring, SeatFiles(DirectoryBlobs(home / "blobs")), egress,
+        limits(settings, environment), settings.idle_seconds, ring, SeatFiles(storage.blobs()), egress,
         max_awake_seconds=settings.max_awake_seconds,
         retention=Retention(settings.keep_generations, settings.keep_days, settings.history_mb << 20), screen=screen,
     )  # fmt: skip

@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 from uuid import UUID
 
 import structlog
@@ -33,6 +35,8 @@ from workspace_store.tenancy import StaleTenancy, Tenancy, Tenant
 from workspace_store.volumes import Volume, Volumes
 
 log = structlog.get_logger()
+
+T = TypeVar("T")
 
 HAND_OVER_SECONDS = 15.0
 """As long as another host may take to put it to sleep, or to be seen to be gone."""
@@ -178,6 +182,7 @@ class Seating:
             raise VolumeRefused(texts.volume_refused(texts.volume_missing(held.generation)))
         volume = self.volumes.open(identifier, owner=None if uid is None else (uid, uid))
         try:
+            volume.follow(held.generation)
             _verify(volume, held, f"{tenancy.host} {tenancy.epoch}")
             if uid is not None:
                 for tree in (volume.workspace, volume.home):
@@ -186,6 +191,25 @@ class Seating:
             volume.close()
             raise
         return volume
+
+    async def see(self, identifier: UUID, read: Callable[[Volume], T], otherwise: T, *, seated: bool) -> T:
+        """What ``read`` finds in the volume as it is, or was committed last; ``otherwise`` where there is none.
+
+        Nothing is taken for that. ``seated``: this manager has it. Raises VolumeError, OSError.
+        """
+        if not await asyncio.to_thread(self.volumes.exists, identifier):
+            return otherwise
+        held = None
+        if self.volumes.follows and not seated:
+            held = await self.database.read(partial(tenancies.look, identifier=identifier))
+
+        def look() -> T:
+            with self.volumes.open(identifier) as volume:
+                if held is not None and held.volume_id is not None:
+                    volume.follow(held.generation, held.manifest_digest)
+                return read(volume)
+
+        return await asyncio.to_thread(look)
 
     async def give_back(self, seat: Seat) -> None:
         """Release the tenancy, now or when the database is back; the sandbox has been dismantled."""

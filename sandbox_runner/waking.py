@@ -292,17 +292,25 @@ class Waker(ABC):
         except DatabaseUnavailable as error:
             log.warning("could not give a merged workspace back", principal=str(seat.principal), reason=str(error))
 
-    async def _publish(self, seat: Seat, parent: int, turn: UUID | None, note: str) -> Generation:
-        """A generation of the volume; what runs meanwhile is frozen, or the generation marked ``moving``."""
+    async def _publish(
+        self, seat: Seat, parent: int, turn: UUID | None, note: str, *, lasting: bool = True
+    ) -> Generation:
+        """A generation of the volume; what runs meanwhile is frozen, or the generation marked ``moving``.
+
+        ``lasting``: to be committed, so that another host must find it.
+        """
         name = turn.hex if turn else None
         busy = seat.awake is not None and await self._has_tasks(seat.awake)
         frozen = busy and seat.awake is not None and await seat.awake.running.freeze()
         try:
             moving = busy and not frozen
-            return await asyncio.to_thread(seat.volume.snapshot, parent, turn=name, note=note, moving=moving)
+            made = await asyncio.to_thread(seat.volume.snapshot, parent, turn=name, note=note, moving=moving)
         finally:
             if frozen and seat.awake is not None:
                 await seat.awake.running.thaw()
+        if lasting:
+            await asyncio.to_thread(seat.volume.hand_in, made)
+        return made
 
     @staticmethod
     async def _has_tasks(awake: Awake) -> bool:

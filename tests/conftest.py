@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import structlog
 
+from tests.buckets import ObjectStore
 from tests.servers import NotHere, PostgreSQL, Valkey
 from tests.tallies import pytest_sessionfinish, pytest_terminal_summary, pytest_testnodedown  # noqa: F401 - hooks
 from workspace_store import schema
@@ -34,6 +35,14 @@ def postgresql() -> Iterator[PostgreSQL]:
         server = PostgreSQL()
     except NotHere as reason:
         pytest.skip(str(reason))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def object_store() -> Iterator[ObjectStore]:
+    """An S3 server."""
+    server = ObjectStore()
     yield server
     server.stop()
 

@@ -45,6 +45,7 @@ def write(volume: Volume, number: int, to: BinaryIO) -> int:
         "format": FORMAT, "generation": number, "root": made.root, "files": made.files, "bytes": made.bytes,
         "principal": made.principal, "created_at": made.created_at, "note": made.note,
     }  # fmt: skip
+    volume.bring(number)
     count = 0
     with (
         zstandard.ZstdCompressor(level=3).stream_writer(to, closefd=False) as compressed,

@@ -7,9 +7,11 @@ never takes a path from a caller.
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import re
 import secrets
+import shutil
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -69,6 +71,10 @@ class Blobs(Protocol):
         """Every hash of a principal, in no order."""
         ...
 
+    def erase(self, principal: UUID) -> bool:
+        """Destroy all blobs of a principal; whether there were any."""
+        ...
+
     def quarantine(self, source: str, data: bytes) -> str:
         """Keep what could not be stored otherwise (before its principal is known), durably; its hash.
 
@@ -122,6 +128,20 @@ class DirectoryBlobs:
     def hashes(self, principal: UUID) -> Iterator[str]:
         return _hashes(self.root / str(principal))
 
+    def erase(self, principal: UUID) -> bool:
+        folder = self.root / str(principal)
+        if not folder.is_dir():
+            return False
+        shutil.rmtree(folder)
+        return True
+
+    def path(self, principal: UUID, blob: str) -> Path:
+        """The file of a blob, whether it is there or not."""
+        return _place(self.root / str(principal), blob)
+
+    def quarantine_path(self, source: str, blob: str) -> Path:
+        return _place(self._quarantine(source), blob)
+
     def quarantine(self, source: str, data: bytes) -> str:
         return self._put(self._quarantine(source), [data])
 
@@ -164,6 +184,11 @@ class DirectoryBlobs:
             with contextlib.suppress(FileNotFoundError):
                 temporary.unlink()
         return blob
+
+
+def decompressed(frame: bytes, blob: str) -> bytes:
+    """The bytes of a blob's file. Raises BlobCorrupt."""
+    return b"".join(_verified(io.BytesIO(frame), blob))
 
 
 def blob_name(data: bytes) -> str:

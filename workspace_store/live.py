@@ -12,8 +12,8 @@ import os
 
 from workspace_store import beneath, names, stat_index, trees
 from workspace_store.beneath import AnyPath, Owner, TreeMoved, UnsafePath
-from workspace_store.packs import PackWriter, VolumeError
-from workspace_store.snapshots import TOP, Capture, Capturing, StoreFailed
+from workspace_store.packs import VolumeError
+from workspace_store.snapshots import TOP, Adds, Capture, Capturing, StoreFailed
 from workspace_store.stat_index import Record
 
 _WALKS = 5
@@ -28,7 +28,7 @@ class FileTooLarge(VolumeError):
     """The file is larger than the caller would take."""
 
 
-def capture(live: int, read: trees.Read, writer: PackWriter, known: dict[int, Record], now_ns: int) -> Capture:
+def capture(live: int, read: trees.Read, writer: Adds, known: dict[int, Record], now_ns: int) -> Capture:
     """All of ``live`` as objects, after making it durable. ``now_ns``: by the filesystem's clock, taken just before.
 
     Raises VolumeUnsteady, OSError of the store.

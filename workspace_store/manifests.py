@@ -63,6 +63,11 @@ class Generation:
     new_bytes: int = 0
     """Compressed bytes it added to the packs; not part of the digest."""
 
+    @property
+    def is_to_be_named(self) -> bool:
+        """Whether a checkpoint names it: else its files are those of the one before."""
+        return bool(self.changed) or self.restored_from is not None
+
 
 @dataclass(frozen=True)
 class Pruned:
@@ -90,13 +95,21 @@ def written(folder: Path, generation: Generation) -> tuple[Generation, Path, byt
         "new_bytes": generation.new_bytes,
         "manifest": body,
     }
-    return generation, _path(folder, generation.number), json.dumps(wrapped).encode()
+    return generation, path(folder, generation.number), json.dumps(wrapped).encode()
 
 
 def load(folder: Path, number: int) -> Generation:
     """Raises GenerationMissing, ManifestCorrupt."""
     try:
-        wrapped = json.loads(_path(folder, number).read_bytes())
+        return read(path(folder, number).read_bytes(), number)
+    except FileNotFoundError as error:
+        raise GenerationMissing(f"there is no generation {number}") from error
+
+
+def read(data: bytes, number: int) -> Generation:
+    """What a manifest says. Raises ManifestCorrupt."""
+    try:
+        wrapped = json.loads(data)
         body: dict[str, Any] = wrapped["manifest"]
         if _digest(body) != wrapped["digest"] or body["number"] != number:
             raise ManifestCorrupt(f"the manifest of generation {number} is damaged")
@@ -110,25 +123,23 @@ def load(folder: Path, number: int) -> Generation:
             duration_ms=wrapped["duration_ms"],
             new_bytes=wrapped["new_bytes"],
         )
-    except FileNotFoundError as error:
-        raise GenerationMissing(f"there is no generation {number}") from error
     except (ValueError, KeyError, TypeError) as error:
         raise ManifestCorrupt(f"the manifest of generation {number} cannot be read") from error
 
 
 def numbers(folder: Path) -> list[int]:
     """Published numbers, ascending."""
-    return sorted(int(path.stem) for path in folder.glob("*.json") if path.stem.isdecimal())
+    return sorted(int(file.stem) for file in folder.glob("*.json") if file.stem.isdecimal())
 
 
 def exists(folder: Path, number: int) -> bool:
-    return _path(folder, number).is_file()
+    return path(folder, number).is_file()
 
 
 def remove(folder: Path, dropped: list[int]) -> None:
     """Destructive, durable, newest first: what is left after a crash is still a run of ancestors."""
     for number in sorted(dropped, reverse=True):
-        _path(folder, number).unlink(missing_ok=True)
+        path(folder, number).unlink(missing_ok=True)
     if dropped:
         sync_folder(folder)
 
@@ -144,5 +155,6 @@ def _digest(body: dict[str, Any]) -> str:
     return blake3(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def _path(folder: Path, number: int) -> Path:
+def path(folder: Path, number: int) -> Path:
+    """Where a manifest is."""
     return folder / f"{number:010d}.json"

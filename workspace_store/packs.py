@@ -16,6 +16,7 @@ import secrets
 import struct
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -27,8 +28,12 @@ from workspace_store import beneath
 _MAGIC = b"NPPACK1\n"
 _ROW = struct.Struct("<32sQII")
 _TRAILER = struct.Struct("<QI32s8s")
+TRAILER_BYTES = _TRAILER.size
+_LIKELY_TAIL = 16 << 10
 _ROLL_BYTES = 512 << 20  # a new pack after this much, so that pruning can free space piece by piece
 _LEVEL = 1  # twice the speed of 3 for a few per cent of size
+CACHE = "cache-"
+"""Begins the names of packs that hold nothing but what is kept elsewhere."""
 MAX_OBJECT_BYTES = 64 << 20
 _SMALL_OBJECTS = 256
 
@@ -49,42 +54,67 @@ class ObjectCorrupt(VolumeError):
     """A pack or an object in it is not what was written."""
 
 
-class _Row(NamedTuple):
+class Row(NamedTuple):
+    """Where an object is in its pack."""
+
     hash: bytes
     offset: int
     stored: int
     raw: int
 
 
-class _Pack:
-    """One finished pack: its index in memory, looked up by bisection."""
+class PackIndex:
+    """The index of a finished pack, looked up by bisection."""
+
+    def __init__(self, name: str, size: int, tail: bytes) -> None:
+        """``tail``: the last bytes of a pack of ``size`` bytes. Raises ObjectCorrupt; TailTooShort."""
+        self.name = name
+        self.bytes = size
+        if len(tail) < TRAILER_BYTES:
+            raise ObjectCorrupt(f"{name} is cut short")
+        start, self.count, digest, magic = _TRAILER.unpack(tail[-TRAILER_BYTES:])
+        if magic != _MAGIC:
+            raise ObjectCorrupt(f"{name} is not a whole pack")
+        length = self.count * _ROW.size
+        if start + length + TRAILER_BYTES != size:
+            raise ObjectCorrupt(f"{name} is not as long as it says")
+        if length + TRAILER_BYTES > len(tail):
+            raise TailTooShort(length + TRAILER_BYTES)
+        self._index = tail[len(tail) - TRAILER_BYTES - length : len(tail) - TRAILER_BYTES]
+        if blake3(self._index).digest() != digest:
+            raise ObjectCorrupt(f"the index of {name} is damaged")
+
+    def find(self, wanted: bytes) -> Row | None:
+        position = bisect_left(range(self.count), wanted, key=self._hash)
+        if position < self.count and self._hash(position) == wanted:
+            return Row(*_ROW.unpack_from(self._index, position * _ROW.size))
+        return None
+
+    def rows(self) -> Iterator[Row]:
+        return map(Row._make, _ROW.iter_unpack(self._index))
+
+    def _hash(self, position: int) -> bytes:
+        return self._index[position * _ROW.size : position * _ROW.size + 32]
+
+
+class TailTooShort(Exception):
+    """More of the pack is wanted: ``args[0]`` bytes from its end."""
+
+
+class Pack(PackIndex):
+    """One finished pack on the disk."""
 
     def __init__(self, path: Path) -> None:
         """Raises ObjectCorrupt."""
         self.path = path
         with path.open("rb") as file:
-            self.bytes = os.fstat(file.fileno()).st_size
-            trailer = os.pread(file.fileno(), _TRAILER.size, max(0, self.bytes - _TRAILER.size))
-            if len(trailer) != _TRAILER.size:
-                raise ObjectCorrupt(f"{path.name} is cut short")
-            start, self.count, digest, magic = _TRAILER.unpack(trailer)
-            if magic != _MAGIC:
-                raise ObjectCorrupt(f"{path.name} is not a whole pack")
-            self._index = os.pread(file.fileno(), self.count * _ROW.size, start)
-        if blake3(self._index).digest() != digest:
-            raise ObjectCorrupt(f"the index of {path.name} is damaged")
-
-    def find(self, wanted: bytes) -> _Row | None:
-        position = bisect_left(range(self.count), wanted, key=self._hash)
-        if position < self.count and self._hash(position) == wanted:
-            return _Row(*_ROW.unpack_from(self._index, position * _ROW.size))
-        return None
-
-    def rows(self) -> Iterator[_Row]:
-        return map(_Row._make, _ROW.iter_unpack(self._index))
-
-    def _hash(self, position: int) -> bytes:
-        return self._index[position * _ROW.size : position * _ROW.size + 32]
+            size = os.fstat(file.fileno()).st_size
+            wanted = min(size, _LIKELY_TAIL)
+            try:
+                super().__init__(path.name, size, os.pread(file.fileno(), wanted, size - wanted))
+            except TailTooShort as more:
+                wanted = more.args[0]
+                super().__init__(path.name, size, os.pread(file.fileno(), wanted, size - wanted))
 
 
 class PackStore:
@@ -93,9 +123,9 @@ class PackStore:
     def __init__(self, folder: Path) -> None:
         """``folder`` exists and is host-side only."""
         self.folder = folder
-        self._packs: dict[str, _Pack] = {}
-        self._in_small: dict[bytes, _Pack] = {}
-        self._large: list[_Pack] = []
+        self._packs: dict[str, Pack] = {}
+        self._in_small: dict[bytes, Pack] = {}
+        self._large: list[Pack] = []
         self._open: tuple[str, BinaryIO] | None = None
         self.refresh()
 
@@ -108,7 +138,7 @@ class PackStore:
         """Look again at which packs there are. Raises ObjectCorrupt."""
         names = sorted(name for name in os.listdir(self.folder) if name.endswith(".pack"))
         before = self._packs
-        self._packs = {name: before.get(name) or _Pack(self.folder / name) for name in names}
+        self._packs = {name: before.get(name) or Pack(self.folder / name) for name in names}
         if not before.keys() <= self._packs.keys():
             self._in_small, self._large, before = {}, [], {}
         for name, pack in self._packs.items():
@@ -117,7 +147,7 @@ class PackStore:
         if self._open and self._open[0] not in self._packs:
             self.close()
 
-    def _note(self, pack: _Pack) -> None:
+    def _note(self, pack: Pack) -> None:
         """There is a small pack for each turn that changed little: they are not all searched for each object."""
         if pack.count > _SMALL_OBJECTS:
             self._large.append(pack)
@@ -146,22 +176,21 @@ class PackStore:
         if found is None:
             raise ObjectMissing(f"object {wanted.hex()} is in no pack")
         pack, row = found
-        try:
-            data = zstandard.ZstdDecompressor().decompress(self._frame(pack, row), max_output_size=row.raw)
-        except zstandard.ZstdError as error:
-            raise ObjectCorrupt(f"object {wanted.hex()} in {pack.path.name} cannot be decompressed") from error
-        if blake3(data).digest() != wanted:
-            raise ObjectCorrupt(f"object {wanted.hex()} in {pack.path.name} is damaged")
-        return data
+        return unpacked(self._frame(pack, row), row, pack.name)
+
+    def keeps(self, wanted: bytes, ignoring: Collection[str] = ()) -> bool:
+        """Whether an object need not be written again; ``ignoring`` packs that are about to go."""
+        return self._find(wanted, ignoring) is not None
 
     @contextlib.contextmanager
-    def writer(self) -> Iterator[PackWriter]:
+    def writer(self, ignoring: Collection[str] = (), *, cache: bool = False) -> Iterator[PackWriter]:
         """Collect objects; they are on the disk and readable when the block ends, and gone when it raises.
 
         The name of their pack is durable once its folder or the filesystem is synced, as ``write_together`` does.
-        Raises VolumeFull.
+        ``cache``: they are kept elsewhere, and could be had again. Raises VolumeFull.
         """
-        writer = PackWriter(self)
+        known = self.has if cache else partial(self.keeps, ignoring=ignoring)
+        writer = PackWriter(self.folder, known, CACHE if cache else "")
         try:
             with naming_full_disk():
                 yield writer
@@ -185,8 +214,7 @@ class PackStore:
         if len(rewrite) == 1 and all(wanted(row.hash) for row in rewrite[0].rows()):
             return 0
         replaced = {pack.path.name for pack in rewrite}
-        with self.writer() as writer:
-            writer.rewriting = replaced
+        with self.writer(replaced) as writer:
             for pack in rewrite:
                 for row in sorted(pack.rows(), key=lambda row: row.offset):
                     if wanted(row.hash):
@@ -198,7 +226,7 @@ class PackStore:
         self.refresh()
         return before - self.stored_bytes
 
-    def _find(self, wanted: bytes, ignoring: Collection[str] = ()) -> tuple[_Pack, _Row] | None:
+    def _find(self, wanted: bytes, ignoring: Collection[str] = ()) -> tuple[Pack, Row] | None:
         small = self._in_small.get(wanted)
         likely = self._large if small is None else [small]
         for pack in self._packs.values() if ignoring else likely:
@@ -206,7 +234,7 @@ class PackStore:
                 return pack, row
         return None
 
-    def _frame(self, pack: _Pack, row: _Row) -> bytes:
+    def _frame(self, pack: Pack, row: Row) -> bytes:
         name = pack.path.name
         if self._open is None or self._open[0] != name:
             self.close()
@@ -220,14 +248,13 @@ class PackStore:
 class PackWriter:
     """Adds objects to packs that nobody sees yet; made by PackStore.writer()."""
 
-    def __init__(self, store: PackStore) -> None:
+    def __init__(self, folder: Path, kept: Callable[[bytes], bool], prefix: str) -> None:
         self.new_bytes = 0
-        self.rewriting: set[str] = set()
-        self._store = store
+        self._folder, self._kept, self._prefix = folder, kept, prefix
         self._compressor = zstandard.ZstdCompressor(level=_LEVEL)
         self._file: BinaryIO | None = None
         self._part = Path()
-        self._rows: dict[bytes, _Row] = {}
+        self._rows: dict[bytes, Row] = {}
         self._offset = 0
         self._done: set[bytes] = set()
 
@@ -256,20 +283,16 @@ class PackWriter:
             self._file = None
 
     def _known(self, digest: bytes) -> bool:
-        return (
-            digest in self._rows
-            or digest in self._done
-            or self._store._find(digest, ignoring=self.rewriting) is not None
-        )
+        return digest in self._rows or digest in self._done or self._kept(digest)
 
     def _append(self, digest: bytes, frame: bytes, raw: int) -> None:
         if self._file is None:
-            self._part = self._store.folder / f"{secrets.token_hex(12)}.part"
+            self._part = self._folder / f"{self._prefix}{secrets.token_hex(12)}.part"
             self._file = self._part.open("xb")
             self._file.write(_MAGIC)
             self._offset = len(_MAGIC)
         self._file.write(frame)
-        self._rows[digest] = _Row(digest, self._offset, len(frame), raw)
+        self._rows[digest] = Row(digest, self._offset, len(frame), raw)
         self._offset += len(frame)
         self.new_bytes += len(frame)
         if self._offset >= _ROLL_BYTES:
@@ -288,6 +311,17 @@ class PackWriter:
         self._file = None
         self._done.update(self._rows)
         self._rows = {}
+
+
+def unpacked(frame: bytes | memoryview, row: Row, pack: str) -> bytes:
+    """The object of a stored frame, verified. Raises ObjectCorrupt."""
+    try:
+        data = zstandard.ZstdDecompressor().decompress(frame, max_output_size=row.raw)
+    except zstandard.ZstdError as error:
+        raise ObjectCorrupt(f"object {row.hash.hex()} in {pack} cannot be decompressed") from error
+    if blake3(data).digest() != row.hash:
+        raise ObjectCorrupt(f"object {row.hash.hex()} in {pack} is damaged")
+    return data
 
 
 @contextlib.contextmanager

@@ -14,6 +14,9 @@ import time
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
+
+from blake3 import blake3
 
 try:
     from fastcdc.fastcdc_cy import fastcdc_cy as cut
@@ -22,7 +25,6 @@ except ImportError:  # no wheel for this machine: the same cuts, slower
 
 from workspace_store import stat_index, trees
 from workspace_store.beneath import Descent, UnsafePath, open_child
-from workspace_store.packs import PackWriter
 from workspace_store.stat_index import FIELDS, Record
 
 SMALL_BYTES = 256 << 10
@@ -72,6 +74,21 @@ class _Directory:
     """The mode to give it back, where its owner had closed it."""
 
 
+class Adds(Protocol):
+    """What takes the objects of a walk."""
+
+    def add(self, data: bytes | memoryview) -> bytes:
+        """The object's BLAKE3."""
+        ...
+
+
+class Hashing:
+    """Takes objects, and keeps nothing of them."""
+
+    def add(self, data: bytes | memoryview) -> bytes:
+        return blake3(data).digest()
+
+
 class StoreFailed(Exception):
     """Writing an object failed: the cause is the store's OSError, not that of the file that is read."""
 
@@ -101,7 +118,7 @@ class _Old:
 class Capturing:
     """One walk over a live tree. ``racy_from_ns``: see stat_index."""
 
-    def __init__(self, read: trees.Read, writer: PackWriter, known: dict[int, Record], racy_from_ns: int) -> None:
+    def __init__(self, read: trees.Read, writer: Adds, known: dict[int, Record], racy_from_ns: int) -> None:
         self._read = read
         self._writer = writer
         self._known = known

@@ -9,7 +9,7 @@ surrogate escapes. Equal subtrees are one object, so an unchanged directory cost
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -90,6 +90,12 @@ def entries(read: Read, root: bytes) -> Iterator[Entry]:
             pending.append(iter(children(read, bytes.fromhex(entry.content), entry.path)))
 
 
+def empty(add: Callable[[bytes], bytes], names: Iterable[str], at_ns: int) -> bytes:
+    """A root tree of empty directories."""
+    nothing = add(b"").hex()
+    return add(b"\n".join(encode("d", name, 0o700, at_ns, 0, nothing) for name in sorted(names)))
+
+
 def count(read: Read, root: bytes) -> tuple[int, int]:
     """How many files are below a root tree, and the sum of their sizes."""
     sizes = [entry.size for entry in entries(read, root) if entry.kind == "f"]
@@ -145,6 +151,11 @@ def content_of(read: Read, entry: Entry) -> Iterator[bytes | int]:
         yield part if isinstance(part, int) else read(bytes.fromhex(part))
 
 
+def listed(read: Read, digest: bytes) -> list[bytes]:
+    """The chunks of a long list."""
+    return [bytes.fromhex(part) for part in json.loads(read(digest)) if not isinstance(part, int)]
+
+
 @dataclass
 class Named:
     """What roots name, for verification and garbage collection.
@@ -176,11 +187,12 @@ class Named:
 
     def _add_content(self, read: Read, content: Any) -> None:
         if isinstance(content, dict):
-            listed = bytes.fromhex(content["list"])
-            if listed in self.lists:
+            found = bytes.fromhex(content["list"])
+            if found in self.lists:
                 return
-            self.lists.add(listed)
-            content = json.loads(read(listed))
+            self.lists.add(found)
+            self.chunks.update(listed(read, found))
+            return
         self.chunks.update(bytes.fromhex(part) for part in content if not isinstance(part, int))
 
 

@@ -36,7 +36,7 @@ class VolumeContents:
             raise VolumeDamaged(f"{path} belongs to another principal")
         if not layout.finish_swap(self._restoring / "live", path / "live"):
             raise VolumeDamaged(f"{path} has no live directory; restore a generation")
-        self._store = PackStore(self._snapshots / "packs")
+        self._store = self._open_packs()
 
     def __enter__(self) -> Self:
         return self
@@ -46,6 +46,22 @@ class VolumeContents:
 
     def close(self) -> None:
         self._store.close()
+
+    def _open_packs(self) -> PackStore:
+        return PackStore(self._snapshots / "packs")
+
+    def follow(self, generation: int, digest: str | None = None) -> None:
+        """Have ``live`` as the committed generation of that number (0: none yet), unless what is newer was made here.
+
+        ``digest``: of its manifest, to take for granted what was here of it. Nothing to do where ``live`` is the
+        storage itself. Raises VolumeError where it cannot be had.
+        """
+
+    def refresh(self) -> None:
+        """Know of generations that were made elsewhere meanwhile. Raises VolumeError."""
+
+    def bring(self, number: int) -> None:
+        """Have all objects of a generation at hand before they are read one by one. Raises as ``verify``."""
 
     @property
     def workspace(self) -> Path:
@@ -66,7 +82,7 @@ class VolumeContents:
 
     def generations(self) -> list[Generation]:
         """Ascending. Raises ManifestCorrupt."""
-        return [manifests.load(self._generations, number) for number in manifests.numbers(self._generations)]
+        return [self.manifest(number) for number in sorted(self.numbers())]
 
     def numbers(self) -> set[int]:
         """Of the generations that are there."""
@@ -139,12 +155,14 @@ class VolumeContents:
         try:
             with naming_full_disk():
                 self._store.refresh()
+                self.bring(number)
                 layout.lay_out(self._store.read, self._root(number), fd, self._owner())
         finally:
             os.close(fd)
 
     def verify(self, number: int) -> Verified:
         """Read all of a generation. Raises GenerationMissing, ManifestCorrupt, ObjectMissing, ObjectCorrupt."""
+        self.bring(number)
         named = trees.Named()
         named.add(self._store.read, self._root(number))
         every = named.trees | named.lists | named.chunks
@@ -168,4 +186,4 @@ class VolumeContents:
         return status.st_uid, status.st_gid
 
     def _root(self, number: int) -> bytes:
-        return bytes.fromhex(manifests.load(self._generations, number).root)
+        return bytes.fromhex(self.manifest(number).root)

@@ -22,6 +22,13 @@ class VolumeTaken(VolumeError):
     """Another has claimed this volume since: whoever writes here now must not."""
 
 
+class ClaimOutdated(VolumeTaken):
+    """A claim with a later epoch stands: ``args[0]``."""
+
+    def __str__(self) -> str:
+        return "the volume was claimed under a later tenancy; nothing was written"
+
+
 class WriteRight:
     """Of one who has opened a volume. ``folder``: the volume's own, which no sandbox sees."""
 

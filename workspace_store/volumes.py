@@ -11,11 +11,12 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID, uuid4
 
 from workspace_store import beneath, layout, live, manifests, markers, stat_index, trees
@@ -29,7 +30,8 @@ from workspace_store.packs import (
     write_durably,
     write_together,
 )
-from workspace_store.snapshots import TOP, Capture
+from workspace_store.snapshots import TOP, Adds, Capture
+from workspace_store.stat_index import Record
 from workspace_store.volume_contents import VolumeContents
 from workspace_store.volume_rights import WriteRight
 
@@ -57,7 +59,25 @@ class Volumes:
         if not path.exists():
             with naming_full_disk():
                 self._create(path, principal, owner)
+        return self._volume(path, principal)
+
+    def _volume(self, path: Path, principal: UUID) -> Volume:
         return Volume(path, principal, self._clock)
+
+    def _identity(self, principal: UUID) -> str:
+        """The UUID of a volume that is made here now."""
+        return str(uuid4())
+
+    def erase(self, principal: UUID) -> bool:
+        """Destroy a volume with all its generations; whether there was one. Nobody may have it open."""
+        path = self.root / str(principal)
+        if not path.is_dir():
+            return False
+        shutil.rmtree(path)
+        return True
+
+    follows: ClassVar[bool] = False
+    """Whether ``live`` may be behind what is committed: then ``Volume.follow`` comes before it is looked at."""
 
     def exists(self, principal: UUID) -> bool:
         return (self.root / str(principal)).is_dir()
@@ -71,7 +91,7 @@ class Volumes:
             if owner is not None:
                 os.chown(fresh / "live" / name, *owner)
         write_durably(fresh / "live" / "id", str(uuid4()).encode())
-        markers.write(fresh, Marker(markers.FORMAT, str(uuid4()), str(principal), 0, ""))
+        markers.write(fresh, Marker(markers.FORMAT, self._identity(principal), str(principal), 0, ""))
         try:
             fresh.rename(path)
         except OSError:  # someone else was first: theirs is the volume
@@ -113,7 +133,7 @@ class Volume(VolumeContents):
             before = self._root(parent) if parent else None
             index = self._snapshots / "index"
             with self._store.writer() as writer:
-                capture = self._capture(writer, index)
+                capture = self._capture(writer)
             changed, visible = self._count_changes(before, capture.root)
             generation = self._publish(
                 Generation(
@@ -132,9 +152,14 @@ class Volume(VolumeContents):
             )
             with contextlib.suppress(OSError):  # a cache: the next snapshot reads everything instead
                 stat_index.save(index, capture.root, capture.records)
-            if len(self._store) > _MANY_PACKS:
-                self._store.sweep(lambda _: True)
+            self._tidy()
         return generation
+
+    def hand_in(self, generation: Generation) -> None:
+        """Put a generation where every host finds it, before anything names it committed. Where volumes are in a
+        directory that all share, it is there. Raises VolumeTaken where the right to the volume has gone to another,
+        StoreUnavailable.
+        """
 
     def restore(
         self,
@@ -159,13 +184,14 @@ class Volume(VolumeContents):
         with self._locked():
             with naming_full_disk(), self._store.writer() as writer:
                 target = bytes.fromhex(root) if root else self._root_to_restore(writer, number, as_generation, path)
+            self._take_up(target)
             with naming_full_disk():
-                self._swap_in(target)
+                self._swap_in(target, self._store.read)
             latest = self.marker().generation
             before = self._root(latest) if latest and self.generation_exists(latest) else None
             changed, visible = self._count_changes(before, target)
             whole = path is None and root is None
-            source = manifests.load(self._generations, number) if number and whole else None
+            source = self.manifest(number) if number and whole else None
             files, size = (source.files, source.bytes) if source else trees.count(self._store.read, target)
             generation = self._publish(
                 Generation(
@@ -217,8 +243,8 @@ class Volume(VolumeContents):
         Destructive for them; ``live`` is untouched. The dropped numbers. Raises GenerationMissing.
         """
         with self._locked():
-            digest = manifests.load(self._generations, number).digest if number else ""
-            dropped = [other for other in manifests.numbers(self._generations) if other > number]
+            digest = self.manifest(number).digest if number else ""
+            dropped = sorted(other for other in self.numbers() if other > number)
             if dropped or self.marker().generation != number:
                 markers.write(self.path, replace(self.marker(), generation=number, digest=digest))
             manifests.remove(self._generations, dropped)
@@ -232,19 +258,38 @@ class Volume(VolumeContents):
         """
         with self._locked():
             kept = {*keep, self.marker().generation}
-            dropped = [number for number in manifests.numbers(self._generations) if number not in kept]
+            dropped = sorted(self.numbers() - kept)
             named = trees.Named()
-            for number in manifests.numbers(self._generations):
-                if number in kept:
-                    named.add(self._store.read, self._root(number))
+            for number in sorted(self.numbers() & kept):
+                self._bring_trees(number)
+                named.add(self._store.read, self._root(number))
             index = self._snapshots / "index"
             known, _ = stat_index.load(index)
             if known and known not in named.trees:
                 index.unlink()  # it speaks of trees that may go now
-            manifests.remove(self._generations, dropped)
-            return Pruned(tuple(dropped), self._store.sweep(named.__contains__))
+            return Pruned(tuple(dropped), self._drop(dropped, named))
 
     # Inside
+
+    def _tidy(self) -> None:
+        """After a snapshot: many packs that hold little become few."""
+        if len(self._store) > _MANY_PACKS:
+            self._store.sweep(lambda _: True)
+
+    def _bring_trees(self, number: int) -> None:
+        """Have the trees of a generation at hand, where they are not."""
+
+    def _take_up(self, root: bytes) -> None:
+        """Before a tree is laid out and named: have all of it, to stay. Raises ObjectMissing, ObjectCorrupt."""
+
+    def _index(self) -> tuple[bytes, dict[int, Record]]:
+        """The last walk over ``live``, where what it speaks of is still kept."""
+        root, known = stat_index.load(self._snapshots / "index")
+        return (root, known) if root and self._store.keeps(root) else (b"", {})
+
+    def _drop(self, dropped: list[int], named: trees.Named) -> int:
+        manifests.remove(self._generations, dropped)
+        return self._store.sweep(named.__contains__)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
@@ -256,10 +301,8 @@ class Volume(VolumeContents):
             self._store.refresh()
             yield
 
-    def _capture(self, writer: PackWriter, index: Path) -> Capture:
-        root, known = stat_index.load(index)
-        if not root or not self._store.has(root):
-            known = {}
+    def _capture(self, writer: Adds) -> Capture:
+        _, known = self._index()
         now_ns = self._filesystem_time_ns()
         with self._live() as live_fd:
             return live.capture(live_fd, self._store.read, writer, known, now_ns)
@@ -278,14 +321,14 @@ class Volume(VolumeContents):
             write_together(dict(((manifest, said), markers.file_of(self.path, marker))))
         return generation
 
-    def _swap_in(self, root: bytes) -> None:
+    def _swap_in(self, root: bytes, read: trees.Read) -> None:
         fresh = self._restoring / "live"
         self._restoring.mkdir(mode=0o700)
         fresh.mkdir(mode=0o700)
         try:
             fd = os.open(fresh, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
-                layout.lay_out(self._store.read, root, fd, self._owner())
+                layout.lay_out(read, root, fd, self._owner())
                 (fresh / "id").write_text(str(uuid4()))
                 beneath.sync_filesystem(fd)
             finally:
@@ -304,9 +347,7 @@ class Volume(VolumeContents):
             return trees.graft(self._store.read, writer.add, self._root(as_generation - 1), parts, entry)
         if number:
             return self._root(number)
-        empty = writer.add(b"").hex()
-        now = time.time_ns()
-        return writer.add(b"\n".join(trees.encode("d", name, 0o700, now, 0, empty) for name in sorted(TOP)))
+        return trees.empty(writer.add, TOP, time.time_ns())
 
     def _count_changes(self, before: bytes | None, after: bytes) -> tuple[int, int]:
         """Files and links that differ, and those of them outside the agent's own folder."""

@@ -10,7 +10,7 @@ import structlog
 
 from gateway.email.channel import EmailChannel
 from gateway.reading import Reading
-from workspace_store.blobs import DirectoryBlobs
+from workspace_store.blobs import Blobs
 from workspace_store.database import Database
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 
-def puller_for(mail: EmailChannel, database: Database, reading: Reading, blobs: DirectoryBlobs) -> Puller | None:
+def puller_for(mail: EmailChannel, database: Database, reading: Reading, blobs: Blobs) -> Puller | None:
     """What hands the mails of the mailbox to the channel; None where no mailbox is set."""
     config = mail.config
     if not config.imap_url:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -19,11 +18,13 @@ from nightporter import signing
 from nightporter.cli import texts, wiring
 from nightporter.cli.administering import confirm
 from nightporter.errors import CommandError
-from nightporter.settings import Settings, load, volumes_folder
+from nightporter.settings import Settings, load
 from router import admin_texts
 from workspace_store import liveness, principal
 from workspace_store import tenancy as tenancies
+from workspace_store.blobs import Blobs
 from workspace_store.database import create_engine, sqlite_path
+from workspace_store.volumes import Volumes
 
 QUIET_SECONDS = 60.0
 CHECKPOINT_TRIES = 100
@@ -88,14 +89,9 @@ def _wait_until_quiet(settings: Settings, owners: Sequence[UUID]) -> None:
 
 def _erase_files(settings: Settings, owners: Sequence[UUID]) -> list[str]:
     """Volumes with all their generations, and blobs: each principal's are nobody else's."""
-    erased = []
-    for folder in (volumes_folder(settings), settings.home / "blobs"):
-        for owner in owners:
-            path = folder / str(owner)
-            if path.is_dir():
-                shutil.rmtree(path)
-                erased.append(f"{folder.name}/{owner}")
-    return erased
+    storage = settings.kept_in
+    kept: Mapping[str, Volumes | Blobs] = {"volumes": storage.volumes(), "blobs": storage.blobs()}
+    return [f"{name}/{owner}" for name, them in kept.items() for owner in owners if them.erase(owner)]
 
 
 def _scrub(url: str) -> None:

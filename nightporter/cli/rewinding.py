@@ -18,7 +18,7 @@ from identity.users import Claim
 from nightporter.cli import texts, wiring, workspace_texts
 from nightporter.cli.files import new_private
 from nightporter.errors import FAILED, CommandError, NotRunning
-from nightporter.settings import Settings, load, volumes_folder
+from nightporter.settings import Settings, load
 from router.envelope import Envelope
 from sandbox_runner import environment_file
 from sandbox_runner.kept_state import STATE_FILE, STATE_FILE_BYTES, Refused, number_of
@@ -28,7 +28,7 @@ from workspace_store import tenancy as tenancies
 from workspace_store.beneath import UnsafePath
 from workspace_store.database import now_us
 from workspace_store.packs import VolumeError
-from workspace_store.volumes import Volume, Volumes
+from workspace_store.volumes import Volume
 
 _WAIT_SECONDS = 300.0
 _POLL_SECONDS = 0.2
@@ -136,11 +136,13 @@ def _owner(name: str) -> tuple[Settings, UUID]:
 
 
 def _volume(settings: Settings, owner: UUID) -> Volume:
-    volumes = Volumes(volumes_folder(settings))
-    if not volumes.exists(owner):
-        raise CommandError(workspace_texts.no_generation())
     try:
-        return volumes.open(owner)
+        volumes = settings.kept_in.volumes()
+        if not volumes.exists(owner):
+            raise CommandError(workspace_texts.no_generation())
+        volume = volumes.open(owner)
+        volume.refresh()
+        return volume
     except VolumeError as error:
         raise CommandError(str(error)) from error
 

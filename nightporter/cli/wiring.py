@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from nightporter.cli import texts
 from nightporter.errors import CommandError
-from nightporter.settings import Settings, volumes_folder
+from nightporter.settings import Settings
 
 if TYPE_CHECKING:
     from workspace_store.database import Database
@@ -69,16 +69,20 @@ def verify_journal(settings: Settings, principal: str) -> tuple[int, list[str]]:
 def volume_entries(settings: Settings, principal: str, path: str) -> list[dict[str, Any]]:
     """What is in a folder of a volume: ``path``, ``kind`` (``f``, ``d``, ``l``), ``size``, ``modified`` (seconds)."""
     tenancies = importlib.import_module("workspace_store.tenancy")
-    volumes = importlib.import_module("workspace_store.volumes")
+    packs = importlib.import_module("workspace_store.packs")
     beneath = importlib.import_module("workspace_store.beneath")
     held, owner = _read(settings, lambda connection, owner: (tenancies.look(connection, owner), owner), principal)
     if not held.generation:
         return []
-    with volumes.Volumes(volumes_folder(settings)).open(owner) as volume:
+    with contextlib.ExitStack() as opened:
         try:
+            volume = opened.enter_context(settings.kept_in.volumes().open(owner))
+            volume.refresh()
             entries = volume.ls(_in_volume(path), held.generation)
         except (FileNotFoundError, beneath.UnsafePath) as error:
             raise CommandError(texts.no_such_path(path)) from error
+        except packs.VolumeError as error:
+            raise CommandError(str(error)) from error
     return [
         {"path": entry.path, "kind": entry.kind, "size": entry.size, "modified": entry.mtime_ns / 1e9}
         for entry in entries

@@ -46,8 +46,6 @@ def notes(settings: Settings) -> Iterator[Finding]:
         yield Finding("engine.model", "fail", f"{error}.", remedy)
     else:
         yield from _model(settings)
-    if not settings.volumes_url.startswith("file://"):
-        yield Finding("volumes_url", "fail", "This release keeps volumes in a folder only.", "Name it as file:///path.")
     yield _egress(settings)
     yield from _budget(settings)
     yield from _heartbeat(settings)

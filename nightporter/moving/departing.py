@@ -39,7 +39,6 @@ from workspace_store.database import DatabaseUnavailable, now_us
 from workspace_store.journal import Event
 from workspace_store.packs import VolumeError, sync_folder
 from workspace_store.principal import Lease
-from workspace_store.volumes import Volumes
 
 LOOK_SECONDS = 0.2
 REST_SECONDS = 10.0
@@ -239,10 +238,12 @@ def _save(house: Installation, lease: Lease) -> None:
 
 
 def _publish_generation(house: Installation, lease: Lease, tenancy: tenancies.Tenancy, held: tenancies.Tenant) -> None:
-    with Volumes(house.volumes).open(lease.principal) as volume:
+    with house.storage.volumes().open(lease.principal) as volume:
+        volume.follow(held.generation)
         volume.claim(f"{tenancy.host} {tenancy.epoch}")
         volume.discard_after(held.generation)
         published = volume.snapshot(held.generation, note=NOTE)
+        volume.hand_in(published)
         seen = kept_state.see(volume, held, published.number)
     snapshot = snapshot_of(tenancy, published, NOTE, seen)
 
@@ -307,12 +308,13 @@ class Packing:
         assert self._writer is not None
         for blob in sorted(self.house.blobs.hashes(owner)):
             self._writer.add(f"blobs/{number}/{blob}", self.house.blobs.get_stream(owner, blob))
-        generation, volumes = self.seen[owner].generation, Volumes(self.house.volumes)
+        generation, volumes = self.seen[owner].generation, self.house.storage.volumes()
         if not generation:
             return None
         if not volumes.exists(owner):
             raise MoveRefused(f"the files of {owner} are not in {self.house.volumes}")
         with volumes.open(owner) as volume, self._writer.member(f"volumes/{number}.tar.zst") as into:
+            volume.refresh()
             archives.write(volume, generation, into)
             made = volume.manifest(generation)
         return {"generation": generation, "files": made.files, "bytes": made.bytes}

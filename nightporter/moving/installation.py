@@ -9,9 +9,10 @@ from pathlib import Path
 
 from nightporter import signing
 from nightporter.cli import wiring
-from nightporter.settings import Settings, volumes_folder
-from workspace_store.blobs import DirectoryBlobs
+from nightporter.settings import Settings
+from workspace_store.blobs import Blobs
 from workspace_store.database import Database
+from workspace_store.storage import Storage
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Installation:
 
     database: Database
     home: Path
-    volumes: Path
+    storage: Storage
     key: str
     place: str
 
@@ -29,12 +30,17 @@ class Installation:
         return self.home / "run" / "lives"
 
     @property
-    def blobs_folder(self) -> Path:
-        return self.home / "blobs"
+    def volumes(self) -> Path:
+        """Their folder on this disk."""
+        return self.storage.folder
 
     @property
-    def blobs(self) -> DirectoryBlobs:
-        return DirectoryBlobs(self.blobs_folder)
+    def blobs_folder(self) -> Path:
+        return self.storage.blobs_folder
+
+    @property
+    def blobs(self) -> Blobs:
+        return self.storage.blobs()
 
 
 @contextlib.contextmanager
@@ -42,4 +48,4 @@ def opened(settings: Settings) -> Iterator[Installation]:
     """Raises CommandError where there is no database yet, or it cannot be reached."""
     with wiring.opened(settings) as database:
         key = signing.public_key(settings.home)
-        yield Installation(database, settings.home, volumes_folder(settings), key, settings.runner.host)
+        yield Installation(database, settings.home, settings.kept_in, key, settings.runner.host)

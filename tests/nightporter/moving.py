@@ -21,6 +21,7 @@ from nightporter.moving.installation import Installation
 from workspace_store import journal, memory, principal, tenancy
 from workspace_store.database import Database, now_us
 from workspace_store.journal import Event
+from workspace_store.storage import Storage
 from workspace_store.volumes import Volumes
 
 ANN = Claim("telegram", "7", "5", "Ann", "platform")
@@ -37,7 +38,8 @@ STATUS = {"outbox": "queued", "approval": "pending", "inbox": "pending", "attach
 
 def installation(folder: Path, url: str) -> Installation:
     folder.mkdir(parents=True, exist_ok=True)
-    return Installation(Database(url), folder, folder / "volumes", signing.public_key(folder), folder.name)
+    storage = Storage(folder, f"file://{folder}/volumes")
+    return Installation(Database(url), folder, storage, signing.public_key(folder), folder.name)
 
 
 def settle_in(house: Installation, claim: Claim = ANN) -> User:

@@ -1,0 +1,131 @@
+"""The head of a volume in an object store: which generation was handed in last, and what all kept ones are made of.
+
+One small object a volume, changed only where it is as it was read (a conditional write): who has claimed the volume
+changes it, so that nobody who claimed it before can any more. What a head does not name may go.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from uuid import UUID
+
+from workspace_store.bucket import Bucket, Conflict
+from workspace_store.markers import VolumeDamaged
+from workspace_store.volume_rights import VolumeTaken
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Head:
+    """``right``: of whoever claimed the volume last, which had this ``epoch``. Nothing of ``packs`` is ever changed."""
+
+    volume: str
+    principal: str
+    generation: int = 0
+    generations: Mapping[int, str] = field(default_factory=dict)
+    """The digest of each kept generation's manifest."""
+    packs: Mapping[str, int] = field(default_factory=dict)
+    """The size of each pack that kept generations are made of."""
+    right: str = ""
+    epoch: int = 0
+    mark: str = ""
+    """No two writes have the same."""
+
+    def encoded(self) -> bytes:
+        return json.dumps({"format": FORMAT, **asdict(self)}, separators=(",", ":")).encode()
+
+    @staticmethod
+    def decoded(data: bytes, principal: UUID) -> Head:
+        """Raises VolumeDamaged."""
+        try:
+            found = json.loads(data)
+            if found.pop("format") != FORMAT:
+                raise VolumeDamaged(f"the volume of {principal} was stored by a newer version; upgrade to open it")
+            found["generations"] = {int(number): str(digest) for number, digest in found["generations"].items()}
+            head = Head(**found)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise VolumeDamaged(f"the stored head of the volume of {principal} cannot be read") from error
+        if head.principal != str(principal):
+            raise VolumeDamaged(f"the stored head of {principal} is another's")
+        return head
+
+
+class Heads:
+    """The head of one volume, and the last copy of it that was seen from here. ``folder``: host-side only."""
+
+    def __init__(self, bucket: Bucket, principal: UUID, folder: Path) -> None:
+        self._bucket = bucket
+        self._principal = principal
+        self._name = f"{place(principal)}/head.json"
+        self._seen = folder / "head"
+        self._tried = folder / "head.tried"
+        self.tag: str | None = None
+        self.head: Head | None = None
+        self._load()
+
+    def _load(self) -> None:
+        try:
+            found = json.loads(self._seen.read_bytes())
+            self.tag, self.head = str(found["tag"]), Head.decoded(found["head"].encode(), self._principal)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, VolumeDamaged):
+            self.tag = self.head = None
+
+    def read(self) -> bool:
+        """Read it from the store; whether it is the one seen last from here, or one that was tried to be written."""
+        found = self._bucket.get(self._name)
+        if found is None:
+            known = self.head is None
+            self.tag = self.head = None
+            self._seen.unlink(missing_ok=True)
+            return known
+        data, tag = found
+        if tag == self.tag:
+            return True
+        ours = self._was_tried(data)
+        self._note(Head.decoded(data, self._principal), tag)
+        return ours
+
+    def write(self, head: Head) -> None:
+        """Replace the head that was seen last. Raises VolumeTaken where it is another by now, StoreUnavailable."""
+        head = replace(head, mark=secrets.token_hex(8))
+        data = head.encoded()
+        self._tried.write_bytes(data)
+        try:
+            tag = self._bucket.put_if(self._name, data, self.tag)
+        except Conflict as error:
+            # Also the answer to a write that was repeated after its own success was not heard.
+            found = self._bucket.get(self._name)
+            if found is None or found[0] != data:
+                raise VolumeTaken(
+                    f"the volume of {self._principal} has been claimed by another; nothing was stored"
+                ) from error
+            tag = found[1]
+        self._note(head, tag)
+
+    def _was_tried(self, data: bytes) -> bool:
+        try:
+            return self._tried.read_bytes() == data
+        except FileNotFoundError:
+            return False
+
+    def _note(self, head: Head, tag: str) -> None:
+        self.head, self.tag = head, tag
+        fresh = self._seen.with_name("head.part")
+        fresh.write_text(json.dumps({"tag": tag, "head": head.encoded().decode()}))
+        fresh.rename(self._seen)
+
+
+def place(principal: UUID) -> str:
+    """Where in a bucket all of a volume is."""
+    return f"volumes/{principal}"
+
+
+def exists(bucket: Bucket, principal: UUID) -> Head | None:
+    """What is stored of a volume, where anything is. Raises VolumeDamaged."""
+    found = bucket.get(f"{place(principal)}/head.json")
+    return None if found is None else Head.decoded(found[0], principal)
