@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.error import URLError
 from urllib.request import Request, urlopen
 
-from tests.servers import _die_with_parent
+from nightporter.testing.servers import die_with_parent
 from workspace_store.bucket import Bucket, BucketSettings
 
 KEYS = {"access_key": "test", "secret_key": "test"}
@@ -30,7 +30,7 @@ class ObjectStore:
             self.port: int = found.getsockname()[1]
         self._process = subprocess.Popen(
             [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=_die_with_parent,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=die_with_parent,
         )  # fmt: skip
         self._buckets = 0
         for _ in range(600):

@@ -26,7 +26,7 @@ QUICK = {
 """For tests, which nothing of it survives."""
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -66,7 +66,7 @@ class PostgreSQL:
         """Again, after ``shut``."""
         self._process = subprocess.Popen(
             self._command, user=self._user, cwd=self.folder, extra_groups=[] if self._user else None,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=_die_with_parent,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=die_with_parent,
         )  # fmt: skip
         self._wait_until_up()
 
@@ -142,7 +142,7 @@ class Valkey:
             "appendfsync": "everysec", "save": "", "loglevel": "warning", "logfile": "valkey.log",
         }  # fmt: skip
         words = [word for key, value in options.items() for word in (f"--{key}", value)]
-        self._process = subprocess.Popen([_valkey_binary(), *words], cwd=self._folder, preexec_fn=_die_with_parent)
+        self._process = subprocess.Popen([_valkey_binary(), *words], cwd=self._folder, preexec_fn=die_with_parent)
         for _ in range(400):
             try:
                 with self.connect() as connection:
