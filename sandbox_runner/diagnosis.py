@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 _CONTAINER = (
     "This is a container: start it with `--security-opt seccomp=deploy/seccomp-bubblewrap.json --security-opt "
     "apparmor=unconfined --security-opt systempaths=unconfined`, or run Nightporter on the host."
+)
+
+_POD = (
+    "This is a pod: it needs `hostUsers: false`, `procMount: Unmasked` and this project's seccomp profile on its node; "
+    "`deploy/kubernetes/base/runner.yaml` has them all, and docs/how-to/deploy.md says how."
 )
 
 _SYSCTLS = (
@@ -40,7 +46,9 @@ def remedy(bwrap: Path, output: str, root: Path = Path("/")) -> str:
             continue
         if value == bad:
             found.append(words.format(bwrap=bwrap))
-    if in_container(root):
+    if "KUBERNETES_SERVICE_HOST" in os.environ:
+        found.append(_POD)
+    elif in_container(root):
         found.append(_CONTAINER)
     if not found and "No space left" in output:
         found.append("The limit of user namespaces is reached: raise `sysctl user.max_user_namespaces`.")

@@ -1,16 +1,13 @@
-"""What is shipped: pins without addresses, and images and services that fit together."""
+"""What is shipped: pins without addresses, and an image of everything that runs."""
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from nightporter.settings import variables
 
@@ -41,53 +38,6 @@ def test_both_files_pin_the_same() -> None:
     assert pins <= all_pins
 
 
-def compose() -> dict[str, Any]:
-    loaded: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
-    return loaded
-
-
-def test_compose_has_the_four_services() -> None:
-    services = compose()["services"]
-    assert set(services) == {"gateway", "runner", "redis", "postgres"}
-    for name, service in services.items():
-        assert service["healthcheck"]["test"], name
-        assert service["restart"] == "unless-stopped"
-    assert services["gateway"]["command"] == ["nightporter", "gateway"]
-    assert services["runner"]["command"] == ["nightporter", "runner"]
-    options = set(services["runner"]["security_opt"])
-    assert {"seccomp=deploy/seccomp-bubblewrap.json", "systempaths=unconfined"} <= options
-    assert all(port.startswith("127.0.0.1:") for port in services["gateway"]["ports"])
-
-
-def test_compose_uses_keys_that_exist() -> None:
-    known = {
-        *("build", "command", "depends_on", "environment", "healthcheck", "image", "ports", "restart"),
-        *("security_opt", "stop_grace_period", "volumes"),
-    }
-    found = compose()
-    assert set(found) <= {"name", "services", "volumes", "x-nightporter", "x-environment"}
-    for service in found["services"].values():
-        assert set(service) <= known
-        named = [v.partition(":")[0] for v in service.get("volumes", ())]
-        assert set(named) <= set(found["volumes"])
-        assert set(service.get("depends_on", ())) <= set(found["services"])
-
-
-def test_compose_and_image_set_only_what_can_be_set() -> None:
-    settable = {*variables(), "NIGHTPORTER_HOME"}
-    for service in compose()["services"].values():
-        mine = {name for name in service.get("environment", ()) if name.startswith("NIGHTPORTER_")}
-        assert mine <= settable
-    assert set(re.findall(r"\bNIGHTPORTER_\w+", (ROOT / "Dockerfile").read_text())) <= settable
-
-
-def test_compose_is_valid_to_docker() -> None:
-    docker = shutil.which("docker")
-    if docker is None or subprocess.run([docker, "compose", "version"], capture_output=True, check=False).returncode:
-        pytest.skip("docker compose is not here")
-    subprocess.run([docker, "compose", "config", "--quiet"], cwd=ROOT, check=True)
-
-
 def test_the_image_is_not_root_and_holds_every_package() -> None:
     lines = (ROOT / "Dockerfile").read_text().splitlines()
     assert lines[0] == "FROM python:3.12-slim"
@@ -95,6 +45,11 @@ def test_the_image_is_not_root_and_holds_every_package() -> None:
     sent = (ROOT / ".dockerignore").read_text().split()
     for package in ("agent", "gateway", "identity", "nightporter", "router", "sandbox_runner", "workspace_store"):
         assert f"!{package}" in sent
+    for source in sent[1:]:
+        if source.startswith("!"):
+            assert (ROOT / source[1:]).exists(), source
+    settable = {*variables(), "NIGHTPORTER_HOME"}
+    assert set(re.findall(r"\bNIGHTPORTER_\w+", (ROOT / "Dockerfile").read_text())) <= settable
 
 
 def test_make_takes_a_python_that_really_runs(tmp_path: Path) -> None:

@@ -211,6 +211,15 @@ def test_remedies(tmp_path: Path, files: dict[str, str], words: str) -> None:
     assert words in diagnosis.remedy(Path("/usr/bin/bwrap"), "", tmp_path)
 
 
+def test_the_remedy_in_a_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/.containerenv").touch()
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    words = diagnosis.remedy(Path("/usr/bin/bwrap"), "", tmp_path)
+    assert "procMount: Unmasked" in words
+    assert "--security-opt" not in words
+
+
 async def test_the_probe_says_what_holds(backend: BubblewrapBackend) -> None:
     probe = await backend.probe()
     assert probe.works
