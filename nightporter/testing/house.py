@@ -144,7 +144,7 @@ class House:
 
     @property
     def token(self) -> str:
-        return (self.home / "token").read_text().strip()
+        return Path(self.settings.get("http__token_file", self.home / "token")).read_text().strip()
 
     @property
     def smtp_port(self) -> int:
