@@ -303,6 +303,8 @@ def generations_beyond(connection: Connection, owner: UUID, most: int, before: i
         .subquery()
     )
     oldest, newest = connection.execute(select(func.min(kept.c.generation), func.max(kept.c.generation))).one()
+    if newest is None:
+        return []
     query = select(generation.c.generation).where(
         generation.c.principal == owner,
         generation.c.generation != newest,

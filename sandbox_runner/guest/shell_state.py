@@ -27,6 +27,10 @@ _INTEGER = re.compile(r"-?[0-9]{1,20}\Z")
 _FUNCTION_HEAD = re.compile(r"\S+ \(\) \n\{ ")
 _SIGNAL = re.compile(r"[A-Z0-9+-]{2,16}\Z")
 _SWITCH = re.compile(r"[a-z0-9_-]{1,40}\Z")
+_FLAGS = re.compile(r"[A-Za-z]{0,12}\Z")
+_INDEX = re.compile(r"[0-9]{1,18}\Z")
+_UMASK = re.compile(r"[0-7]{3,4}\Z")
+_NUMBER_OF_NEXT = re.compile(r"^ *[0-9]+[* ] \Z", re.MULTILINE)
 _ENVIRONMENT_STRING = 120 << 10
 """Linux takes at most 128 KiB a string."""
 
@@ -97,8 +101,9 @@ class Dump:
     @property
     def history(self) -> list[str]:
         """Its last commands; the token stands before each."""
-        entries = re.split(rf"^ *[0-9]+[* ] {re.escape(self._token)}", self.sections.get("history", ""), flags=re.M)
-        return [entry.rstrip("\n") for entry in entries[1:]]
+        entries = self.sections.get("history", "").split(self._token)[1:]
+        whole = [_NUMBER_OF_NEXT.sub("", entry) for entry in entries[:-1]] + entries[-1:]
+        return [entry.rstrip("\n") for entry in whole]
 
     @property
     def outputs(self) -> list[str]:
@@ -253,7 +258,8 @@ def restore_script(state: State | None, dump_line: str, history: list[str]) -> t
     lines = [START]
     if state is None:
         lines.append("\\builtin shopt -u extglob\n")
-    lines += [f"\\builtin history -s -- {quote(entry)}\n" for entry in history]
+    # Only so does an entry get the time without which ``history`` shows none of the mark that a dump finds it by.
+    lines += [f"HISTTIMEFORMAT= \\builtin history -s -- {quote(entry)}\n" for entry in history]
     if state is not None:
         lines += [line + " 2>/dev/null\n" for line in _restoring(state, notes)]
     lines.append(dump_line + "\n")
@@ -312,14 +318,14 @@ def _checked_variable(variable: object) -> dict[str, Any] | None:
     if not isinstance(variable, dict) or not isinstance(variable.get("flags"), str):
         return None
     flags, value = variable["flags"], variable.get("value")
-    if not re.match(r"[A-Za-z]{0,12}\Z", flags):
+    if not _FLAGS.match(flags):
         return None
     if isinstance(value, dict):
         indexed, associative = "a" in flags, "A" in flags
         if indexed == associative:
             return None
         for key, item in value.items():
-            if not _text(key) or not _text(item) or (indexed and not re.match(r"[0-9]{1,18}\Z", key)):
+            if not _text(key) or not _text(item) or (indexed and not _INDEX.match(key)):
                 return None
     elif value is not None and not _text(value):
         return None
@@ -365,7 +371,7 @@ def checked(raw: object) -> tuple[State, list[str]]:
             else:
                 refused.append(f"{key} {name[:80]}")
     umask, cwd, unset = source.get("umask", ""), source.get("cwd", ""), source.get("unset", [])
-    state["umask"] = umask if isinstance(umask, str) and re.match(r"[0-7]{3,4}\Z", umask) else ""
+    state["umask"] = umask if isinstance(umask, str) and _UMASK.match(umask) else ""
     state["cwd"] = cwd if isinstance(cwd, str) and _text(cwd, 4096) and cwd.startswith("/") else ""
     status = source.get("status", 0)
     state["status"] = status if isinstance(status, int) and not isinstance(status, bool) and 0 <= status < 256 else 0

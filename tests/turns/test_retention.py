@@ -71,6 +71,12 @@ async def test_by_count(kept: Kept) -> None:
     assert event.body == {"generations": 7, "first": 1, "last": 7}
 
 
+async def test_before_there_is_any(database: Database, tmp_path: Path) -> None:
+    """A sandbox that never came up is put to sleep as well."""
+    owner = person(database)
+    assert await Kept(database, Volumes(tmp_path / "volumes").open(owner), owner).prune(generations=1) == []
+
+
 async def test_by_age(kept: Kept) -> None:
     assert await kept.prune(days=4) == [1, 2, 3, 4, 5]
     assert (kept.listed(), kept.whole()) == ([6, 7, 8, 9, 10], True)

@@ -77,6 +77,20 @@ async def test_terminals_come_back_apart_with_their_history(house: Any, guest: A
     assert await woken.output("echo $x $PWD", terminal="two") == "2 /etc\n"
 
 
+@pytest.mark.parametrize("end", ["", "exit 3"])
+async def test_history_is_as_long_after_the_second_wake_as_before_the_first(house: Any, guest: Any, end: str) -> None:
+    """Also where the shell itself ended and another went on."""
+    said = ["echo one", "echo 'two\nlines'", *([end] if end else []), "true", "history"]
+    for command in said[:-1]:
+        await guest.run(command)
+    for _ in range(2):
+        await guest.kill()
+        guest = await house.wake()
+        await guest.run("true")
+    shown = await guest.output("history")
+    assert shown == "".join(f"{number:5}  {command}\n" for number, command in enumerate(said, 1))
+
+
 async def test_the_directory_stack_comes_back_whatever_the_names_hold(house: Any, guest: Any) -> None:
     look = "HOME=/nowhere; printf '[%s]' \"${DIRSTACK[@]}\""
     await guest.run("mkdir -p ~/$'a\nb' && cd ~/$'a\nb' && pushd -n $'/usr\n' && pushd -n '/x  y' && pushd /tmp")
