@@ -2,7 +2,8 @@
 
 A sandbox sees its guest read-only, so Python could never keep what it compiled there. The image holds what the guest
 imports, its own modules and the library's, each decoded when it is imported, and its regular expressions compiled;
-anything else is found as always. This file imports nothing but the library: it is also the script that makes an image,
+modules of the library that take long to import stand there with what the guest needs of them; anything else is found
+as always. This file imports nothing but the library: it is also the script that makes an image,
 run by the Python that the image is for.
 """
 
@@ -29,9 +30,10 @@ _START = """
 import gc, sys
 # Nothing that is made while starting is garbage.
 gc.disable()
+import _collections, _functools, _signal, _sre
 from _frozen_importlib import ModuleSpec
 from marshal import loads
-MODULES, PATTERNS = loads(b"CONTENT")
+MODULES, PATTERNS, FLAGS, SUPPRESS = loads(b"CONTENT")
 folder = sys.argv[0].rpartition("/")[0]
 class Image:
     @staticmethod
@@ -46,9 +48,30 @@ class Image:
         module.__file__ = module.__spec__.origin
         exec(loads(MODULES.pop(module.__name__)[2]), module.__dict__)
 sys.meta_path.insert(0, Image)
-import _sre, re
-for pattern, flags, compiled in PATTERNS:
-    re._cache[str, pattern, flags] = _sre.compile(*compiled)
+Module = type(sys)
+class Light(Module):
+    # What the guest needs of a module of the library that takes long to import; whatever else of it is asked for
+    # brings the module itself.
+    def __init__(self, name, **has):
+        Module.__init__(self, name)
+        vars(self).update(has)
+        sys.modules[name] = self
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
+        return getattr(__import__(self.__name__), name)
+def compile(pattern, flags=0):
+    found = PATTERNS.get((pattern, int(flags)))
+    return _sre.compile(*found) if found else expressions.__getattr__("compile")(pattern, flags)
+expressions = Light("re", compile=compile, **FLAGS)
+Light("signal", **{name: value for name, value in vars(_signal).items() if name[:2] != "__"})
+Light("collections", deque=_collections.deque, OrderedDict=_collections.OrderedDict)
+Light("functools", partial=_functools.partial)
+Light("contextlib", suppress=type("suppress", (), {
+    name: type(compile)(code, {"__builtins__": __builtins__}) for name, code in SUPPRESS.items()
+}))
 from guest.main import main
 gc.freeze()
 gc.enable()
@@ -71,7 +94,7 @@ def build(guest: Path, folder: Path, python: Path) -> Path:
         partial = folder / "partial"
         try:
             subprocess.run(
-                [python, "-I", "-S", __file__, guest, partial],
+                [python, "-I", "-S", "-B", "-OO", "-X", "no_debug_ranges", __file__, guest, partial],
                 check=True, capture_output=True, timeout=_BUILD_SECONDS, env={}, stdin=subprocess.DEVNULL,
             )  # fmt: skip
         except subprocess.SubprocessError as error:
@@ -100,10 +123,16 @@ def _make(guest: Path, image: Path) -> None:
     for name, _ in list(_from_files()):
         del sys.modules[name]
     sys.path.append(os.fspath(guest.parent))
+    library = [importlib.import_module(name) for name in ("re", "signal", "collections", "functools", "contextlib")]
+    expressions: Any = library[0]
+    heavy = {name for name, _ in _from_files()}
     patterns = _recorded_patterns()
     importlib.import_module(f"{guest.name}.main")
-    modules = {name: _coded(name, module) for name, module in _from_files()}
-    content = marshal.dumps((modules, patterns))
+    modules = {name: _coded(name, module) for name, module in _from_files() if name not in heavy}
+    flags = {name: int(flag) for name, flag in expressions.RegexFlag.__members__.items()}
+    methods = vars(importlib.import_module("contextlib").suppress).items()
+    suppress = {name: _unplaced(each.__code__, "contextlib.py") for name, each in methods if hasattr(each, "__code__")}
+    content = marshal.dumps((modules, patterns, flags, suppress))
     code = compile(_START, "guest", "exec", dont_inherit=True)
     code = code.replace(co_consts=tuple(content if each == b"CONTENT" else each for each in code.co_consts))
     image.mkdir(mode=0o755)
@@ -121,11 +150,11 @@ def _make(guest: Path, image: Path) -> None:
         path.chmod(0o755 if path.is_dir() or path.parent.name == "commands" else 0o644)
 
 
-def _recorded_patterns() -> list[tuple[str, int, tuple[Any, ...]]]:
-    """(pattern, flags, arguments of ``_sre.compile``) of every expression that is compiled from now on."""
+def _recorded_patterns() -> dict[tuple[str | bytes, int], tuple[Any, ...]]:
+    """Arguments of ``_sre.compile``, by pattern and flags, for every expression that is compiled from now on."""
     sre: Any = importlib.import_module("_sre")
     library: Any = importlib.import_module("re")
-    found: list[tuple[str, int, tuple[Any, ...]]] = []
+    found: dict[tuple[str | bytes, int], tuple[Any, ...]] = {}
     compiled: list[tuple[Any, ...]] = []
     real_inner, real_outer = sre.compile, library._compiler.compile
 
@@ -135,8 +164,7 @@ def _recorded_patterns() -> list[tuple[str, int, tuple[Any, ...]]]:
 
     def outer(pattern: Any, flags: int = 0) -> Any:
         made = real_outer(pattern, flags)
-        if isinstance(pattern, str):
-            found.append((pattern, int(flags), compiled[-1]))
+        found[pattern, int(flags)] = compiled[-1]
         return made
 
     sre.compile, library._compiler.compile = inner, outer

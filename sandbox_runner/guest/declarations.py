@@ -17,10 +17,13 @@ _DOUBLE = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _SINGLE = re.compile(r"'([^']*)'")
 _ANSI = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
 _BARE = re.compile(r"(?:[^\s'\"\\$()\]\[]|\\.|\$(?!'))+", re.DOTALL)
+_BARE_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _DOUBLE_ESCAPE = re.compile(r'\\([$`"\\])')
 _ANSI_ESCAPE = re.compile(
     r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|c(.)|(.))", re.DOTALL
 )
+_JOB = re.compile(r"^\[[0-9]+\][ +-]  ", re.MULTILINE)
+_JOB_ENDS = re.compile(r"(?: &)?(?:  \(wd: .*\))?\s*\Z")
 _ANSI_LETTERS = {"a": 7, "b": 8, "e": 27, "E": 27, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11}
 
 
@@ -57,6 +60,11 @@ _STATE_COLUMNS = 24
 """Of ``jobs``: what a job does at present, padded."""
 
 
+def _escaped(escape: re.Match[str]) -> str:
+    """In place of ``r"\1"``: for that the library would import what parses it."""
+    return escape[1]
+
+
 def read_word(text: str, start: int) -> tuple[str, int]:
     """One quoted word at ``start``; its value and where it ends. Raises Malformed."""
     parts: list[str] = []
@@ -65,7 +73,7 @@ def read_word(text: str, start: int) -> tuple[str, int]:
         first = text[position]
         if first == '"':
             match, value = _DOUBLE.match(text, position), None
-            value = _DOUBLE_ESCAPE.sub(r"\1", match[1]) if match else None
+            value = _DOUBLE_ESCAPE.sub(_escaped, match[1]) if match else None
         elif first == "'":
             match = _SINGLE.match(text, position)
             value = match[1] if match else None
@@ -76,7 +84,7 @@ def read_word(text: str, start: int) -> tuple[str, int]:
             match = _BARE.match(text, position)
             if match is None:
                 break
-            value = re.sub(r"\\(.)", r"\1", match[0], flags=re.DOTALL)
+            value = _BARE_ESCAPE.sub(_escaped, match[0])
         if match is None or value is None:
             raise Malformed(text[position : position + 40])
         parts.append(value)
@@ -201,9 +209,9 @@ def read_statements(text: str, command: str) -> list[list[str]]:
 
 def read_jobs(text: str, groups: str) -> dict[int, str]:
     """``jobs`` and ``jobs -p``: process group to what it runs, as bash says it."""
-    entries = re.split(r"^\[[0-9]+\][ +-]  ", text, flags=re.M)[1:]
+    entries = _JOB.split(text)[1:]
     leaders = [int(word) for word in groups.split() if word.isdigit()]
     if len(entries) != len(leaders):
         return {}
-    said = (re.sub(r"(?: &)?(?:  \(wd: .*\))?\s*\Z", "", entry[_STATE_COLUMNS:]) for entry in entries)
+    said = (_JOB_ENDS.sub("", entry[_STATE_COLUMNS:]) for entry in entries)
     return dict(zip(leaders, said))  # noqa: B905 - strict= is 3.10

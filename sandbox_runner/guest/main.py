@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import fcntl
 import os
 import resource
@@ -10,15 +9,13 @@ import signal
 
 from . import relay
 from .agent import Guest
+from .libc import PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, PR_SET_NAME, prctl
 from .loop import Loop
 from .packages import places
 from .processes import kill_everything
 from .spawn import prepare_oom_adjustment
 
 _TITLE = b"nightporter: guest"
-_PR_SET_DUMPABLE = 4
-_PR_SET_NAME = 15
-_PR_SET_CHILD_SUBREAPER = 36
 _BASE_DEFAULTS = {
     # Nobody sits at these terminals: pagers and prompts would only wait for the timeout.
     "GIT_PAGER": "cat",
@@ -39,19 +36,19 @@ def _show_title(title: bytes) -> None:
         fields = file.read().rpartition(b")")[2].split()
     start, end = int(fields[45]), int(fields[46])
     if 0 < start < end:
-        ctypes.memmove(start, title.ljust(end - start, b"\0")[: end - start - 1] + b"\0", end - start)
+        memory = os.open("/proc/self/mem", os.O_WRONLY | os.O_CLOEXEC)
+        os.pwrite(memory, title.ljust(end - start, b"\0")[: end - start - 1] + b"\0", start)
+        os.close(memory)
 
 
 def _harden() -> None:
     _show_title(_TITLE)
     prepare_oom_adjustment()
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(_PR_SET_NAME, b"nightporter", 0, 0, 0)
+    prctl(PR_SET_NAME, b"nightporter")
     if os.getpid() != 1:
-        libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        prctl(PR_SET_CHILD_SUBREAPER, 1)
     # From here on a process of the same user can neither trace the guest nor read its memory.
-    if libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "PR_SET_DUMPABLE")
+    prctl(PR_SET_DUMPABLE, 0)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_IGN)
 

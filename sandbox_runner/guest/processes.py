@@ -13,6 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+_FLAGS = re.compile(rb"flags:\s*([0-7]+)")
+
 
 class Process:
     __slots__ = ("group", "parent", "pid", "session", "started", "state", "threads")
@@ -137,7 +139,7 @@ def kept_open(pid: int, known: str) -> list[str]:
 
 def _closes_on_exec(pid: int, number: int) -> bool:
     """The shell's own, such as what it puts aside while a command is redirected."""
-    flags = re.search(rb"flags:\s*([0-7]+)", _read(pid, f"fdinfo/{number}", 1 << 10))
+    flags = _FLAGS.search(_read(pid, f"fdinfo/{number}", 1 << 10))
     return flags is None or bool(int(flags[1], 8) & os.O_CLOEXEC)
 
 

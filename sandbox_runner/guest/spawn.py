@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
-import struct
+import sys
 import termios
 
 from .limits import Pair, set_limits
@@ -47,7 +47,8 @@ def open_terminal() -> tuple[int, int, list[object]]:
     settings[1] &= ~termios.ONLCR
     settings[3] &= ~(termios.ECHO | termios.ECHOE | termios.ECHOK | termios.ECHONL)
     termios.tcsetattr(slave, termios.TCSANOW, settings)
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+    size = b"".join(each.to_bytes(2, sys.byteorder) for each in (ROWS, COLUMNS, 0, 0))
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, size)
     os.set_blocking(master, False)
     return master, slave, settings
 
