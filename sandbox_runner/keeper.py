@@ -174,8 +174,11 @@ class Keeper(Waker):
                     if isinstance(right, Lease):
                         await self._release(right)
                 finally:
-                    if seat.awake is None:
+                    if seat.awake is None and (not seat.owes or self.closing):
                         await self._leave(seat)
+                    elif seat.owes:
+                        # Again when it has been idle for as long once more.
+                        seat.idle_since = asyncio.get_running_loop().time()
         if await self.database.read(partial(principal.waiting, identifier=owner)):
             self.ring(owner)
         return True

@@ -250,7 +250,7 @@ class Manager(Keeper):
             published = await asyncio.to_thread(
                 seat.volume.restore, to, as_generation=number, path=path, root=root, turn=turn.hex, note=note
             )
-            await asyncio.to_thread(seat.volume.hand_in, published)
+            await self._hand_in(seat, published)
             # What an older generation or an archive holds was asked for by a person, whoever sealed it.
             wanted = path is None or kept_state.STATE_FILE.startswith(path)
             seen = await asyncio.to_thread(kept_state.see, seat.volume, held, published.number, wanted=wanted)
@@ -274,7 +274,7 @@ class Manager(Keeper):
                 return
             seat.holders.discard(holder)
             seat.idle_since = asyncio.get_running_loop().time()
-            if not seat.holders and seat.awake is None:
+            if not seat.holders and seat.awake is None and not seat.owes:
                 await self._leave(seat)
 
     async def let_go(self, holder: object) -> None:

@@ -45,6 +45,8 @@ class Recorded:
     """When the newest result was recorded, microseconds since the epoch."""
     intended: set[str] = field(default_factory=set)
     """Effects outside that are in the journal, by their hex UUID."""
+    without_files: set[str] = field(default_factory=set)
+    """Results that describe files of a live directory which is gone."""
     remarks: dict[str, str] = field(default_factory=dict)
     """What the engine is told before a call's result: what checks of the restore have found."""
 
@@ -55,6 +57,12 @@ class Recorded:
     def touched(self) -> list[tuple[str, dict[str, Any]]]:
         """Recorded results that describe files or terminals, in order."""
         return [(call, body) for call, body in self.returned.items() if body.get("touched")]
+
+    @property
+    def lost_commands(self) -> list[str]:
+        """What was done to files that are gone, in words."""
+        lost = [self.requested.get(call, {}) for call in self.returned if call in self.without_files]
+        return [str(body.get("arguments", {}).get("command") or body.get("name", "?")) for body in lost]
 
     @property
     def orphans(self) -> dict[str, dict[str, Any]]:
@@ -109,16 +117,19 @@ async def check_state(recorded: Recorded, sandbox: TurnSandbox) -> list[Event]:
     An uncertain command after it may have published a later state, which is no loss: that command is closed as
     uncertain by itself.
     """
-    call, body = recorded.touched[-1]
-    expected = body.get("state_digest")
-    if expected is None or recorded.uncertain or call in recorded.rolled_back:
-        return []
     there = await sandbox.look()
-    if there.live_id == body.get("live") and there.state_digest == expected:
+    call, body = recorded.touched[-1]
+    expected, found = [body.get("live"), body.get("state_digest")], [there.live_id, there.state_digest]
+    # Of another live directory: the host is lost, and the storage has what was committed before.
+    lost = [one for one, said in recorded.touched if said.get("live") not in (None, there.live_id)]
+    recorded.without_files.update(lost)
+    if not lost and expected[1] is not None and expected != found and not recorded.uncertain:
+        lost = [call]
+    lost = [one for one in lost if one not in recorded.rolled_back]
+    if not lost:
         return []
-    recorded.rolled_back.add(call)
-    lost = {"calls": [call], "expected": [body.get("live"), expected], "found": [there.live_id, there.state_digest]}
-    return [Event("turn.rolled_back", lost)]
+    recorded.rolled_back.update(lost)
+    return [Event("turn.rolled_back", {"calls": lost, "expected": expected, "found": found})]
 
 
 def said(recorded: Recorded, call: ToolCall, body: dict[str, Any]) -> Said:
@@ -127,7 +138,8 @@ def said(recorded: Recorded, call: ToolCall, body: dict[str, Any]) -> Said:
     if call.id in recorded.remarks:
         text = f"{recorded.remarks[call.id]}\n\n{text}"
     if call.id in recorded.rolled_back:
-        text = f"{texts.rolled_back(str(call.arguments.get('command', call.name)))}\n\n{text}"
+        of_what = texts.files_rolled_back if call.id in recorded.without_files else texts.rolled_back
+        text = f"{of_what(str(call.arguments.get('command', call.name)))}\n\n{text}"
     return Said("tool", text, call=call.id, name=call.name, data=origin_of(body))
 
 

@@ -32,6 +32,7 @@ from workspace_store.database import Database, DatabaseUnavailable
 from workspace_store.markers import VolumeDamaged
 from workspace_store.packs import VolumeError
 from workspace_store.tenancy import StaleTenancy, Tenancy, Tenant
+from workspace_store.volume_rights import ClaimOutdated
 from workspace_store.volumes import Volume, Volumes
 
 log = structlog.get_logger()
@@ -84,6 +85,8 @@ class Seat:
     idle_since: float = 0.0
     quiet: bool = True
     """Its sandbox is being ended: what ends in it now does not end by itself."""
+    owes: bool = False
+    """What is in its volume could not be stored where other hosts find it: it is kept here until it is."""
     stopped: set[int] = field(default_factory=set)
     """Tasks that somebody asked to stop."""
     annexes: list[Annex] = field(default_factory=list)
@@ -123,7 +126,13 @@ class Seating:
         except tenancies.SandboxUidsExhausted as error:
             raise SandboxUnavailable(texts.volume_refused(str(error))) from error
         try:
-            volume = await asyncio.to_thread(self._mount, tenancy, held, uid)
+            try:
+                volume = await asyncio.to_thread(self._mount, tenancy, held, uid)
+            except ClaimOutdated as error:
+                # Whoever has the tenancy now has the right, unless the database is of an earlier time than the volume.
+                advance = partial(tenancies.advance, held=tenancy, beyond=error.epoch)
+                tenancy = await self.database.write(advance)
+                volume = await asyncio.to_thread(self._mount, tenancy, held, uid)
             if held.volume_id is None:
                 marker = volume.marker()
                 await self.database.write(lambda connection: tenancies.bind_volume(connection, tenancy, marker.volume))

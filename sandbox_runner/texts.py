@@ -98,6 +98,22 @@ def rolled_back(command: str) -> str:
     )
 
 
+def files_rolled_back(command: str) -> str:
+    return (
+        "This ran on a host that is lost, and with it what it did to files and shells: they are as they were at the "
+        f"last checkpoint (`{command[:200]}`). It was not run again. It had said:"
+    )
+
+
+def files_lost(commands: list[str]) -> str:
+    done = "; ".join(f"`{command[:200]}`" for command in commands[:5])
+    more = f" and {len(commands) - 5} more" if len(commands) > 5 else ""
+    return (
+        "(The host this ran on was lost before your files were saved: they and your shells are as they were before it, "
+        f"and these were not run again: {done}{more})"
+    )
+
+
 def woken(notes: tuple[str, ...]) -> str:
     return "\n".join(f"(On waking: {note})" for note in notes)
 

@@ -202,6 +202,8 @@ class TurnRunner:
         """Ask the engine for steps and run their tools until it replies; recorded steps are replayed."""
         if turn.recorded.touched:
             turn.pending += await resume.check_state(turn.recorded, sandbox)
+            if turn.recorded.without_files:
+                turn.notes.append(texts.files_lost(turn.recorded.lost_commands))
         if turn.resumed:
             await restoring.check(turn, self.database, self.blobs)
         turn.offer = await self.toolbox.offer(sandbox)

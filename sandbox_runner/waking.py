@@ -41,6 +41,7 @@ from workspace_store.database import Database, DatabaseUnavailable
 from workspace_store.manifests import Generation
 from workspace_store.principal import LEASE_SECONDS
 from workspace_store.tenancy import StaleTenancy, Tenant
+from workspace_store.volume_rights import VolumeTaken
 
 log = structlog.get_logger()
 
@@ -239,7 +240,9 @@ class Waker(ABC):
             log.warning("a sandbox ended", principal=str(seat.principal), reason=seat.awake.ended.result())
             await self._dismantle(seat)
             async with self._lock(seat.principal):
-                if not seat.holders and seat.awake is None and self._seats.get(seat.principal) is seat:
+                # Where others cannot see its files it sleeps as an idle one does: with a generation of them.
+                left = not (seat.holders or self.seating.volumes.follows)
+                if left and seat.awake is None and self._seats.get(seat.principal) is seat:
                     await self._leave(seat)
 
     async def _end(self, seat: Seat, running: RunningSandbox) -> None:
@@ -309,8 +312,20 @@ class Waker(ABC):
             if frozen and seat.awake is not None:
                 await seat.awake.running.thaw()
         if lasting:
-            await asyncio.to_thread(seat.volume.hand_in, made)
+            await self._hand_in(seat, made)
         return made
+
+    @staticmethod
+    async def _hand_in(seat: Seat, made: Generation) -> None:
+        """Raises VolumeError, and then the volume is not given back before it is stored."""
+        # Before: also where nobody waits for the end of it any more.
+        seat.owes = seat.owes or made.is_to_be_named
+        try:
+            await asyncio.to_thread(seat.volume.hand_in, made)
+        except VolumeTaken:
+            seat.owes = False  # another's by now: nothing here counts any more
+            raise
+        seat.owes = False
 
     @staticmethod
     async def _has_tasks(awake: Awake) -> bool:

@@ -91,6 +91,22 @@ class Bucket:
 
         return self._again(f"read {name}", read)
 
+    def fetch(self, name: str, to: Path) -> bool:
+        """Write an object into a new file, in pieces; False: there is nothing of that name. Not durable."""
+        import obstore
+
+        def read() -> bool:
+            try:
+                found = obstore.get(self._store, name)
+            except FileNotFoundError:
+                return False
+            with to.open("wb") as file:
+                for piece in found.stream(min_chunk_size=1 << 20):
+                    file.write(piece)
+            return True
+
+        return self._again(f"read {name}", read)
+
     def has(self, name: str) -> bool:
         import obstore
 

@@ -180,6 +180,9 @@ class PackStore:
 
     def keeps(self, wanted: bytes, ignoring: Collection[str] = ()) -> bool:
         """Whether an object need not be written again; ``ignoring`` packs that are about to go."""
+        return self._is_here(wanted, ignoring)
+
+    def _is_here(self, wanted: bytes, ignoring: Collection[str] = ()) -> bool:
         return self._find(wanted, ignoring) is not None
 
     @contextlib.contextmanager
@@ -189,7 +192,7 @@ class PackStore:
         The name of their pack is durable once its folder or the filesystem is synced, as ``write_together`` does.
         ``cache``: they are kept elsewhere, and could be had again. Raises VolumeFull.
         """
-        known = self.has if cache else partial(self.keeps, ignoring=ignoring)
+        known = partial(self._is_here if cache else self.keeps, ignoring=ignoring)
         writer = PackWriter(self.folder, known, CACHE if cache else "")
         try:
             with naming_full_disk():

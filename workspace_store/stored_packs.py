@@ -15,12 +15,15 @@ from pathlib import Path
 from typing import TypeVar
 from uuid import UUID
 
+import structlog
+
 from workspace_store import heads, trees
 from workspace_store.bucket import Bucket
 from workspace_store.packs import (
     CACHE,
     ObjectCorrupt,
     ObjectMissing,
+    Pack,
     PackIndex,
     PackStore,
     Row,
@@ -33,6 +36,9 @@ _BATCH_BYTES = 32 << 20
 _READ_BYTES = 32 << 20
 _AT_ONCE = 8
 _TREES_AT_ONCE = 4000
+_MANY_CACHED = 16
+
+log = structlog.get_logger()
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -44,17 +50,36 @@ class StoredPacks(PackStore):
     ``kept``: the packs that the head of the volume names now, with their sizes.
     """
 
-    def __init__(self, folder: Path, bucket: Bucket, principal: UUID) -> None:
+    def __init__(self, folder: Path, bucket: Bucket, principal: UUID, kept: Mapping[str, int]) -> None:
         self._bucket = bucket
         self._place = f"{heads.place(principal)}/packs"
         self._indexes = folder.parent / "indexes"
         self._indexes.mkdir(mode=0o700, exist_ok=True)
-        self.kept: dict[str, int] = {}
+        self.kept = dict(kept)
         self._far: dict[str, PackIndex] = {}
         self._recent: OrderedDict[bytes, bytes] = OrderedDict()
         super().__init__(folder)
 
     # What is there
+
+    def refresh(self) -> None:
+        """As said there; a damaged pack that could be had again is no more."""
+        while True:
+            try:
+                super().refresh()
+            except ObjectCorrupt as error:
+                damaged = [
+                    path
+                    for path in self.folder.glob("*.pack")
+                    if (path.name in self.kept or path.name.startswith(CACHE)) and not _is_whole(path)
+                ]
+                if not damaged:
+                    raise
+                log.warning("removed damaged packs from the cache", folder=str(self.folder), reason=str(error))
+                for path in damaged:
+                    path.unlink(missing_ok=True)
+            else:
+                return
 
     def follow(self, kept: Mapping[str, int]) -> None:
         """From now on these packs are in the store."""
@@ -71,13 +96,18 @@ class StoredPacks(PackStore):
         return found is not None or self._find_far(wanted, ignoring) is not None
 
     def read(self, wanted: bytes) -> bytes:
-        if self.has(wanted):
-            with contextlib.suppress(ObjectCorrupt):  # on this disk: the store has it whole
+        here = self._find(wanted)
+        if here is not None:
+            try:
                 return super().read(wanted)
+            except (ObjectCorrupt, OSError):
+                if here[0].name not in self.kept and self._find_far(wanted) is None:
+                    raise
         if wanted in self._recent:
             self._recent.move_to_end(wanted)
             return self._recent[wanted]
-        name, row = self._far_place(wanted)
+        # On this disk it is damaged, or not there: the store has it whole.
+        name, row = (here[0].name, here[1]) if here and here[0].name in self.kept else self._far_place(wanted)
         data = unpacked(self._sound(name, row, self._frames(name, [row])[0]), row, name)
         self._recent[wanted] = data
         while len(self._recent) > 1 and sum(map(len, self._recent.values())) > _READ_BYTES:
@@ -124,10 +154,32 @@ class StoredPacks(PackStore):
                     chunks += trees.listed(self.read, listed)
                 self.fetch(chunks)
 
-    def fetch_rows(self, name: str, rows: list[Row]) -> Iterator[tuple[Row, bytes]]:
-        """Stored frames of one pack, checked, from this disk where they are here."""
+    def adopt(self, name: str) -> None:
+        """Take a pack of another place in the store for one that was made here. Raises ObjectMissing, ObjectCorrupt."""
+        part = self.folder / f"{secrets.token_hex(12)}.part"
+        if not self._bucket.fetch(name, part):
+            raise ObjectMissing(f"{name} is not in the store any more")
+        try:
+            Pack(part)
+        except ObjectCorrupt:
+            part.unlink()
+            raise
+        part.rename(part.with_suffix(".pack"))
+        self.refresh()
+
+    def is_at_hand(self, wanted: bytes) -> bool:
+        """Whether it is on this disk or in a pack that is kept."""
+        return self.has(wanted) or self._find_far(wanted) is not None
+
+    def share(self, name: str, wanted: Callable[[bytes], bool]) -> float:
+        """How much of a pack's objects, by size, is still wanted."""
+        rows = self._rows_of(name)
+        return sum(row.stored for row in rows if wanted(row.hash)) / max(1, sum(row.stored for row in rows))
+
+    def frames_of(self, name: str, wanted: Callable[[bytes], bool]) -> Iterator[tuple[Row, bytes]]:
+        """What is wanted of a pack as it is stored, checked; from this disk where it is here."""
         here = self._packs.get(name)
-        for batch in _batches(rows):
+        for batch in _batches(row for row in self._rows_of(name) if wanted(row.hash)):
             frames = [self._frame(here, row) for row in batch] if here else self._frames(name, batch)
             for row, frame in zip(batch, frames, strict=True):
                 yield row, self._sound(name, row, frame)
@@ -150,11 +202,9 @@ class StoredPacks(PackStore):
             path.rename(path.with_name(f"{CACHE}{secrets.token_hex(12)}.pack"))
         self.refresh()
 
-    def rows_of(self, name: str) -> list[Row]:
-        index: PackIndex | None = self._packs.get(name) or self._far.get(name)
-        if index is None:
-            raise ObjectMissing(f"{name} is neither here nor in the store")
-        return list(index.rows())
+    def _rows_of(self, name: str) -> list[Row]:
+        self._load_indexes()
+        return list((self._packs.get(name) or self._far[name]).rows())
 
     def drop_here(self, names: Iterable[str]) -> None:
         """Remove from this disk what it has of packs."""
@@ -163,10 +213,17 @@ class StoredPacks(PackStore):
             (self._indexes / name).unlink(missing_ok=True)
         self.refresh()
 
-    def drop_strays(self, kept: Collection[str]) -> None:
-        """Remove packs from the store that are not ``kept``: nobody names them, or ever will."""
-        listed = [name.rpartition("/")[2] for name in self._bucket.names(self._place)]
-        self._bucket.delete([f"{self._place}/{name}" for name in listed if name not in kept])
+    def drop_cache(self, wanted: Callable[[bytes], bool]) -> None:
+        """Join what was fetched into one pack, without what nobody needs."""
+        cached = [pack for name, pack in self._packs.items() if name.startswith(CACHE)]
+        if len(cached) < _MANY_CACHED:
+            return
+        with self.writer(cache=True, ignoring=[pack.name for pack in cached]) as writer:
+            for pack in cached:
+                for row in pack.rows():
+                    if wanted(row.hash):
+                        writer.copy(row.hash, self._frame(pack, row), row.raw)
+        self.drop_here([pack.name for pack in cached])
 
     # Inside
 
@@ -177,17 +234,16 @@ class StoredPacks(PackStore):
         return found
 
     def _find_far(self, wanted: bytes, ignoring: Collection[str] = ()) -> tuple[str, Row] | None:
-        lacking = [name for name in self.kept if name not in self._far and name not in self._packs]
-        for name, index in self._in_threads(self._index_of, lacking):
-            self._far[name] = index
+        self._load_indexes()
         for name, index in self._far.items():
             if name not in ignoring and (row := index.find(wanted)):
                 return name, row
         return None
 
-    def has(self, wanted: bytes) -> bool:
-        """Whether it is on this disk."""
-        return self._find(wanted) is not None
+    def _load_indexes(self) -> None:
+        lacking = [name for name in self.kept if name not in self._far and name not in self._packs]
+        for name, index in self._in_threads(self._index_of, lacking):
+            self._far[name] = index
 
     def _index_of(self, name: str) -> tuple[str, PackIndex]:
         size, path = self.kept[name], self._indexes / name
@@ -238,6 +294,14 @@ class StoredPacks(PackStore):
             return
         with ThreadPoolExecutor(min(_AT_ONCE, len(given)), "object-store") as pool:
             yield from pool.map(work, given)
+
+
+def _is_whole(path: Path) -> bool:
+    try:
+        Pack(path)
+    except ObjectCorrupt:
+        return False
+    return True
 
 
 def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:

@@ -22,14 +22,16 @@ from workspace_store.bucket import Bucket
 from workspace_store.heads import Head, Heads
 from workspace_store.manifests import Generation, GenerationMissing, ManifestCorrupt
 from workspace_store.markers import VolumeDamaged
-from workspace_store.packs import PackStore, VolumeError, naming_full_disk, write_durably
+from workspace_store.packs import PackStore, PackWriter, VolumeError, naming_full_disk, write_durably
 from workspace_store.snapshots import TOP, Hashing
 from workspace_store.stored_packs import StoredPacks
 from workspace_store.volume_rights import ClaimOutdated, VolumeTaken
 from workspace_store.volumes import Volume, Volumes
 
-_MANY_STORED = 64
 _SMALL_BYTES = 8 << 20
+_MANY_SMALL = 64
+_WORTH = 0.7
+_INCOMING_SECONDS = 86_400.0
 
 
 class StoredVolumes(Volumes):
@@ -65,13 +67,12 @@ class StoredVolume(Volume):
     def __init__(self, path: Path, principal: UUID, clock: Callable[[], float], bucket: Bucket) -> None:
         self._bucket = bucket
         self._heads = Heads(bucket, principal, path / "snapshots")
+        self._followed: int | None = None
         super().__init__(path, principal, clock)
 
     def _open_packs(self) -> PackStore:
-        packs = StoredPacks(self._snapshots / "packs", self._bucket, self.principal)
-        if self._heads.head is not None:
-            packs.follow(self._heads.head.packs)
-        return packs
+        kept = self._heads.head.packs if self._heads.head is not None else {}
+        return StoredPacks(self._snapshots / "packs", self._bucket, self.principal, kept)
 
     # As it is elsewhere
 
@@ -94,6 +95,7 @@ class StoredVolume(Volume):
         self._store.bring(self._root(number), contents=False)
 
     def _follow(self, generation: int) -> None:
+        self._followed = generation
         in_step = self._heads.read()
         head = self._heads.head
         if head is None:
@@ -171,7 +173,13 @@ class StoredVolume(Volume):
             if epoch < head.epoch:
                 raise ClaimOutdated(head.epoch)
             self._right.claim(right)
-            self._heads.write(replace(head, right=right, epoch=epoch))
+            head = replace(head, right=right, epoch=epoch)
+            if self._followed is not None:
+                # What was handed in after it was never committed.
+                kept = {number: digest for number, digest in head.generations.items() if number <= self._followed}
+                head = replace(head, generation=self._followed, generations=kept)
+            self._heads.write(head)
+            (self._snapshots / "used").touch()
 
     def hand_in(self, generation: Generation) -> None:
         if not generation.is_to_be_named:
@@ -186,7 +194,21 @@ class StoredVolume(Volume):
             self._heads.write(replace(head, generation=generation.number, generations=kept, packs=packs))
             self._store.follow(packs)
 
+    def add_objects(self, make: Callable[[PackWriter, trees.Read], str]) -> str:
+        """As said there; another host may be the one to take them up."""
+        root = super().add_objects(make)
+        for path in self._store.unstored():
+            self._bucket.put(f"{self._incoming}/{root}/{path.name}", path)
+        return root
+
+    @property
+    def _incoming(self) -> str:
+        return f"{heads.place(self.principal)}/incoming"
+
     def _take_up(self, root: bytes) -> None:
+        if not self._store.is_at_hand(root):
+            for name in self._bucket.names(f"{self._incoming}/{root.hex()}"):
+                self._store.adopt(name)
         self._store.bring(root, contents=True)
         named = trees.Named()
         named.add(self._store.read, root)
@@ -203,6 +225,42 @@ class StoredVolume(Volume):
 
     def _tidy(self) -> None:
         """Packs are joined in the store, when generations are dropped."""
+
+    def _drop(self, dropped: list[int], named: trees.Named) -> int:
+        head = self._claimed()
+        before = sum(head.packs.values())
+        replaced = self._wasteful(head, named)
+        with self._store.writer(replaced) as writer:
+            for name in replaced:
+                for row, frame in self._store.frames_of(name, named.__contains__):
+                    writer.copy(row.hash, frame, row.raw)
+        packs = {name: size for name, size in self._store.hand_in().items() if name not in replaced}
+        kept = {number: digest for number, digest in head.generations.items() if number not in dropped}
+        self._heads.write(replace(head, generations=kept, packs=packs))
+        self._store.follow(packs)
+        manifests.remove(self._generations, dropped)
+        self._store.drop_here(replaced)
+        self._store.drop_cache(named.__contains__)
+        self._remove_strays()
+        return before - sum(packs.values())
+
+    def _wasteful(self, head: Head, named: trees.Named) -> list[str]:
+        """Packs of which little is still named; and small ones, where they have become many."""
+        small = [name for name, size in head.packs.items() if size < _SMALL_BYTES]
+        found = {name for name in head.packs if self._store.share(name, named.__contains__) < _WORTH}
+        return sorted(found | set(small if len(small) > _MANY_SMALL else ()))
+
+    def _remove_strays(self) -> None:
+        """Remove from the store what no head names. Listed first: what is listed while the head is still ours can be of
+        nobody who claimed the volume later, and what others left there can never be named any more."""
+        place = heads.place(self.principal)
+        found = [*self._bucket.names(f"{place}/packs"), *self._bucket.names(f"{place}/generations")]
+        found += self._bucket.names(f"{place}/incoming", older_than=_INCOMING_SECONDS)
+        if not self._heads.read() or (head := self._heads.head) is None:
+            raise VolumeTaken(f"the volume of {self.principal} has been claimed by another; nothing was removed")
+        kept = {f"{place}/packs/{name}" for name in head.packs}
+        kept |= {self._manifest_name(number, digest) for number, digest in head.generations.items()}
+        self._bucket.delete([name for name in found if name not in kept])
 
 
 def _note(objects: dict[bytes, bytes], data: bytes) -> bytes:

@@ -139,6 +139,16 @@ def fence(connection: Connection, held: Tenancy) -> Head:
     return row.head_seq, row.head_hash
 
 
+def advance(connection: Connection, held: Tenancy, beyond: int) -> Tenancy:
+    """The same right with an epoch above ``beyond``, which the storage has seen and a database that was restored from a
+    copy has not. Raises StaleTenancy.
+    """
+    fence(connection, held)
+    epoch = max(held.epoch, beyond) + 1
+    connection.execute(update(principal).where(principal.c.id == held.principal).values(sandbox_epoch=epoch))
+    return Tenancy(held.principal, held.host, epoch)
+
+
 def release(connection: Connection, held: Tenancy) -> bool:
     """Give the tenancy back; False where it had gone already."""
     changed = connection.execute(

@@ -23,10 +23,11 @@ class VolumeTaken(VolumeError):
 
 
 class ClaimOutdated(VolumeTaken):
-    """A claim with a later epoch stands: ``args[0]``."""
+    """A claim with a later epoch stands."""
 
-    def __str__(self) -> str:
-        return "the volume was claimed under a later tenancy; nothing was written"
+    def __init__(self, epoch: int) -> None:
+        super().__init__("the volume was claimed under a later tenancy; nothing was written")
+        self.epoch = epoch
 
 
 class WriteRight:
