@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -86,14 +87,20 @@ def test_they_serve_together_and_a_runner_that_is_stopped_loses_nothing(composed
     assert migrated.returncode == 0, migrated.stderr
     gateway, first = composed.start("gateway"), composed.start("runner-1")
     gateway.say("$ X=kept; mkdir -p deep; cd deep; seq 1 20000 > long; cat long")
+    running = gateway.post("$ until [ -e go ]; do sleep 0.1; done; echo ended")
+    wait_until(lambda: gateway.status(running)["status"] == "running", "it runs on the first, which is alone")
     second = composed.start("runner-2")
     for name, house in (("gateway", gateway), ("runner-1", first), ("runner-2", second)):
         assert composed.is_healthy(name, house), name
     with gateway.client() as client:
         wait_until(lambda: client.get("/readyz").status_code == 200, "all are known to be there")
-    running = gateway.post("$ sleep 3; echo ended")
-    wait_until(lambda: gateway.status(running)["status"] == "running", "it runs")
-    assert first.stop() == 0
+    codes: list[int] = []
+    stopping = threading.Thread(target=lambda: codes.append(first.stop()))
+    stopping.start()
+    (live,) = composed.folder.glob("runner-1/cache/*/volumes/*/live/workspace/deep")
+    (live / "go").touch()
+    stopping.join(60)
+    assert codes == [0]
     assert "ended" in gateway.answer(running)["replies"][0]["text"]
     assert "kept 20000\n" in gateway.say("$ echo $X $(wc -l < long)")
     assert not composed.is_healthy("runner-1", first)
