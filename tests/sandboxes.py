@@ -35,10 +35,15 @@ def _image() -> Path:
     return folder / "guest"
 
 
-async def skip_unless_it_works(backend: Backend) -> None:
-    if backend.name not in _probes:
-        _probes[backend.name] = await backend.probe()
-    probe = _probes[backend.name]
+async def probed(backend: Backend, runtime: str = "") -> Probe:
+    key = f"{backend.name} {runtime}"
+    if key not in _probes:
+        _probes[key] = await backend.probe()
+    return _probes[key]
+
+
+async def skip_unless_it_works(backend: Backend, runtime: str = "") -> None:
+    probe = await probed(backend, runtime)
     if not probe.works:
         await backend.close()
         pytest.skip(f"{probe.reason} {probe.remedy}")

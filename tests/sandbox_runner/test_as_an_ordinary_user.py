@@ -16,11 +16,28 @@ PACKAGES = ("nightporter", "gateway", "router", "sandbox_runner", "agent", "iden
 # Only these depend on who runs the sandbox; names of what they ask for, in their sources.
 SANDBOXED = ("BubblewrapBackend", "inside: Shell")
 
+# `env` is what has no capability left when it looks for the program: `setpriv` itself finds one anywhere.
+NO_CONTAINERS = "not TestDocker and not TestPodman and not TestGvisor and not nested"
+AS_USER = ("setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups", "env")
+# In a mount namespace of its own: an empty folder over the closed one, and in it what was asked for.
+SHOW_ALONE = """
+while [ "$1" != -- ]; do
+    exec 3<"$2"
+    mount -t tmpfs -o mode=755 none "$1"
+    mkdir -p "$2"
+    mount --no-canonicalize --bind /proc/self/fd/3 "$2"
+    exec 3<&-
+    shift 2
+done
+shift
+exec "$@"
+"""
+
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="the attacks run as an ordinary user already")
 def test_attacks_as_an_ordinary_user(tmp_path_factory: pytest.TempPathFactory) -> None:
-    python = _python()
+    reaching = _reaching()
     packages = next(path for path in map(Path, sys.path) if (path / "pytest").is_dir())
     folder = Path("/var/tmp") / f"nightporter-test-{os.getpid()}"
     folder.mkdir(mode=0o700)
@@ -31,13 +48,11 @@ def test_attacks_as_an_ordinary_user(tmp_path_factory: pytest.TempPathFactory) -
             (shutil.copytree if source.is_dir() else shutil.copy)(source, target)
         for path in [folder, *folder.rglob("*")]:
             os.chown(path, UID, UID, follow_symlinks=False)
-        options = ["-p", "pytest_asyncio.plugin", "-p", "no:cacheprovider", "-rs", "--tb=short"]
+        options = ["-p", "pytest_asyncio.plugin", "-p", "no:cacheprovider", "-k", NO_CONTAINERS, "--tb=short"]
+        words = [sys.executable, "-B", "-m", "pytest", *_chosen(folder), *options, f"--basetemp={folder}/tmp"]
         run = subprocess.run(
-            [python, "-B", "-m", "pytest", *_chosen(folder), *options, f"--basetemp={folder}/tmp"],
+            [*reaching, *AS_USER, *words],
             cwd=folder,
-            user=UID,
-            group=UID,
-            extra_groups=[],
             env={
                 "PATH": "/usr/bin:/bin",
                 "HOME": str(folder),
@@ -48,8 +63,6 @@ def test_attacks_as_an_ordinary_user(tmp_path_factory: pytest.TempPathFactory) -
             text=True,
             timeout=600,
         )
-        if "No module named" in run.stderr:
-            pytest.skip(f"the test's packages do not load in {python}: {run.stderr[-200:]}")
         print(run.stdout[-2000:])
         assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-2000:]
         assert " passed" in run.stdout
@@ -63,15 +76,22 @@ def _chosen(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in attacks if path.name != Path(__file__).name)
 
 
-def _python() -> str:
-    """An interpreter of this version that user ``UID`` can run, or skip."""
-    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    for candidate in (sys.executable, f"/usr/bin/{version}", f"/usr/local/bin/{version}"):
+def _reaching() -> list[str]:
+    """Nothing, where this Python is for everybody; else a command that shows it alone of a folder that is root's."""
+    for attempt in ([], ["unshare", "--mount", "sh", "-euc", SHOW_ALONE, "show", *_homes_of_python()]):
         try:
-            subprocess.run(
-                [candidate, "-c", ""], user=UID, group=UID, extra_groups=[], check=True, capture_output=True, env={}
-            )
-        except (OSError, subprocess.CalledProcessError):
-            continue
-        return candidate
-    pytest.skip(f"no {version} here that an ordinary user may run")
+            subprocess.run([*attempt, *AS_USER, sys.executable, "-c", ""], check=True, capture_output=True, cwd="/")
+        except (OSError, subprocess.CalledProcessError) as error:
+            said = getattr(error, "stderr", b"").decode()[-200:]
+        else:
+            return attempt
+    pytest.skip(f"an ordinary user cannot run this Python: {said}")
+
+
+def _homes_of_python() -> list[str]:
+    """Of each that is below a closed folder: that folder, and itself."""
+    found = []
+    for home in dict.fromkeys(os.path.realpath(prefix) for prefix in (sys.base_prefix, sys.prefix)):
+        above = [path for path in reversed(Path(home).parents) if not path.stat().st_mode & 0o001]
+        found += [str(above[0]), home] if above else []
+    return [*found, "--"]

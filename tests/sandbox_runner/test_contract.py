@@ -18,13 +18,11 @@ from sandbox_runner.bubblewrap import BubblewrapBackend
 from sandbox_runner.containers import ContainerBackend, ContainerEngine
 from sandbox_runner.testing import TEST_UIDS
 from tests.sandbox_runner.contract import SandboxContract
+from tests.sandboxes import probed, run_folder, skip_unless_it_works
 
 
-async def working(backend: Backend) -> AsyncIterator[Backend]:
-    probe = await backend.probe()
-    if not probe.works:
-        await backend.close()
-        pytest.skip(f"{probe.reason} {probe.remedy}")
+async def working(backend: Backend, runtime: str = "") -> AsyncIterator[Backend]:
+    await skip_unless_it_works(backend, runtime)
     yield backend
     await backend.close()
     backend.reap()
@@ -33,8 +31,7 @@ async def working(backend: Backend) -> AsyncIterator[Backend]:
 class TestBubblewrap(SandboxContract):
     @pytest.fixture
     async def backend(self, tmp_path: Path) -> AsyncIterator[Backend]:
-        (tmp_path / "run").mkdir()
-        async for backend in working(BubblewrapBackend(tmp_path / "run")):
+        async for backend in working(BubblewrapBackend(run_folder(tmp_path))):
             yield backend
 
 
@@ -94,9 +91,9 @@ class TestPodman(SandboxContract):
         # Not every runtime works on every machine: the first that does.
         for runtime in ("", "runc"):
             backend = ContainerBackend(ContainerEngine("podman", podman, runtime), tmp_path / "run", TEST_UIDS)
-            if (await backend.probe()).works:
+            if (await probed(backend, runtime)).works:
                 break
-        async for found in working(backend):
+        async for found in working(backend, runtime):
             yield found
 
 
