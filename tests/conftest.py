@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import structlog
 
+from tests import compiled, once
 from tests.buckets import ObjectStore
 from tests.servers import NotHere, PostgreSQL, Valkey
 from tests.tallies import pytest_sessionfinish, pytest_terminal_summary, pytest_testnodedown  # noqa: F401 - hooks
 from workspace_store import schema
 from workspace_store.database import Database
 
+MIGRATED = "migrated"
+FILE = "nightporter.db"
+
 # Nothing here meets the world: one certificate to trust, where each client would read all of the system's (25 ms).
 os.environ["SSL_CERT_FILE"] = str(Path(__file__).with_name("one_certificate.pem"))
+compiled.share()
 # A logged error as plain lines: the panels of rich, with all variables, take a second of a processor each.
 structlog.configure(
     [
@@ -28,14 +34,28 @@ structlog.configure(
 )
 
 
+@pytest.fixture(scope="session", autouse=True)
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> None:
+    once.begin(tmp_path_factory)
+
+
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[PostgreSQL]:
-    """A PostgreSQL server; skips where there is none."""
+    """A PostgreSQL server with a migrated database; skips where there is none."""
     try:
-        server = PostgreSQL()
+        server = PostgreSQL(once.once("postgresql", _postgresql_data) / "data")
     except NotHere as reason:
         pytest.skip(str(reason))
     yield server
+    server.stop()
+
+
+def _postgresql_data(folder: Path) -> None:
+    server = PostgreSQL()
+    server.admin(f"CREATE DATABASE {MIGRATED}")
+    schema.upgrade(server.url(MIGRATED))
+    server.shut()
+    subprocess.run(["cp", "-a", server.data, folder / "data"], check=True)
     server.stop()
 
 
@@ -48,32 +68,27 @@ def object_store() -> Iterator[ObjectStore]:
 
 
 @pytest.fixture(scope="session")
-def postgresql_migrated(postgresql: PostgreSQL) -> str:
-    postgresql.admin("CREATE DATABASE migrated")
-    schema.upgrade(postgresql.url("migrated"))
-    return "migrated"
+def sqlite_template() -> bytes:
+    return (once.once("sqlite", _sqlite_file) / FILE).read_bytes()
 
 
-@pytest.fixture(scope="session")
-def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    path = tmp_path_factory.mktemp("template") / "migrated.db"
-    schema.upgrade(f"sqlite:///{path}")
-    return path.read_bytes()
+def _sqlite_file(folder: Path) -> None:
+    schema.upgrade(f"sqlite:///{folder / FILE}")
 
 
 @pytest.fixture
 def sqlite_url(sqlite_template: bytes, tmp_path: Path) -> str:
     """A migrated SQLite database."""
-    path = tmp_path / "nightporter.db"
+    path = tmp_path / FILE
     path.write_bytes(sqlite_template)
     return f"sqlite:///{path}"
 
 
 @pytest.fixture
-def postgresql_url(postgresql: PostgreSQL, postgresql_migrated: str) -> str:
+def postgresql_url(postgresql: PostgreSQL) -> str:
     """A migrated PostgreSQL database with nothing in it."""
-    postgresql.clean(postgresql_migrated)
-    return postgresql.url(postgresql_migrated)
+    postgresql.clean(MIGRATED)
+    return postgresql.url(MIGRATED)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

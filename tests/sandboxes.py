@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import atexit
-import functools
 import shutil
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -14,6 +11,7 @@ from sandbox_runner import guest_image
 from sandbox_runner.backend import Backend, Probe
 from sandbox_runner.guest_connection import GUEST_FOLDER
 from sandbox_runner.host_python import HostPython
+from tests.once import once
 
 _probes: dict[str, Probe] = {}
 
@@ -23,16 +21,12 @@ def run_folder(folder: Path) -> Path:
     run = folder / "run"
     if not run.exists():
         run.mkdir()
-        shutil.copytree(_image(), run / "guest", copy_function=shutil.copy)
+        shutil.copytree(once("guest", _build) / "image", run / "guest", copy_function=shutil.copy)
     return run
 
 
-@functools.cache
-def _image() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="np-guest-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    guest_image.build(GUEST_FOLDER, folder / "guest", HostPython.running().executable)
-    return folder / "guest"
+def _build(folder: Path) -> None:
+    guest_image.build(GUEST_FOLDER, folder / "image", HostPython.running().executable)
 
 
 async def probed(backend: Backend, runtime: str = "") -> Probe:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import psycopg
 
 from nightporter.testing import servers
@@ -14,10 +16,10 @@ MANY_ROWS = 500
 
 
 class PostgreSQL(servers.PostgreSQL):
-    """One server for all tests."""
+    """One server for all tests of a worker."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, template: Path | None = None) -> None:
+        super().__init__(template=template)
         self._cleaned = 0
         self._cleaners: dict[str, psycopg.Connection] = {}
 

@@ -1,15 +1,16 @@
 """Programs run by a warm Python: forked from one that has imported what Nightporter does, instead of started anew.
 
-An interpreter and its imports take two seconds of a processor, and the stories start hundreds. ``popen`` and ``run``
-are ``subprocess.Popen`` and ``subprocess.run`` (text, and only the options below) for a command that begins with
-``sys.executable`` and goes on with ``-m MODULE``, ``-c CODE`` or a file; any other is started as ever. What runs is the
-same. Not for tests of what is imported, or of the start itself.
+An interpreter and its imports take two seconds of a processor, and the stories start hundreds. All workers of a run
+ask the same one. ``popen`` and ``run`` are ``subprocess.Popen`` and ``subprocess.run`` (text, and only the options
+below) for a command that begins with ``sys.executable`` and goes on with ``-m MODULE``, ``-c CODE`` or a file; any
+other is started as ever. What runs is the same. Not for tests of what is imported, or of the start itself.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import functools
 import gc
 import importlib
@@ -19,6 +20,7 @@ import pkgutil
 import select
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -121,18 +123,31 @@ def _given(wish: int | None, mode: int) -> tuple[int, int | None]:
 
 
 class Warm:
-    """The one that has imported everything, and a door to it."""
+    """The one that has imported everything, and a door to it: whoever comes first in a run starts it."""
 
     def __init__(self) -> None:
-        self._door, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        # An abstract address: it is gone with the last that has it open.
+        address = "\0nightporter-tests-" + os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+            try:
+                listener.bind(address)
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
+            else:
+                listener.listen()
+                self._start(listener.fileno())
+        self._door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        _connect(self._door, address)
         self._lock = threading.Lock()
+        atexit.register(self.stop)
+
+    def _start(self, listener: int) -> None:
         environment = {key: value for key, value in os.environ.items() if not key.startswith("NIGHTPORTER_")}
         self._process = subprocess.Popen(
-            [sys.executable, __file__, str(theirs.fileno())],
-            pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd=ROOT, env=environment,
+            [sys.executable, __file__, str(listener)],
+            pass_fds=[listener], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd=ROOT, env=environment,
         )  # fmt: skip
-        theirs.close()
-        atexit.register(self.stop)
 
     def ask(self, request: dict[str, Any], descriptors: list[int]) -> None:
         with self._lock:
@@ -140,7 +155,15 @@ class Warm:
 
     def stop(self) -> None:
         self._door.close()
-        self._process.wait(10)
+
+
+def _connect(door: socket.socket, address: str) -> None:
+    for _ in range(500):
+        try:
+            return door.connect(address)
+        except ConnectionRefusedError:  # another has bound it, and listens in a moment
+            time.sleep(0.01)
+    raise TimeoutError("the warm Python does not listen")
 
 
 @functools.cache
@@ -184,35 +207,63 @@ def run(
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
-# The warm process itself: it has one thread, waits for requests and the ends of what it forked, and ends with its door.
+# The warm process itself has one thread, waits for requests and the ends of what it forked, and ends with its doors.
 
 
-def _serve(door: socket.socket) -> dict[str, Any]:
-    """Fork on request, for ever; returns in each child with its request."""
+def _serve(listener: socket.socket) -> dict[str, Any]:
+    """Fork on request, until the last door is closed; returns in each child with its request."""
     running: dict[int, tuple[int, int]] = {}
+    doors: set[socket.socket] = set()
     while True:
-        for ready in select.select([door, *running], [], [])[0]:
-            if ready is not door:
+        for ready in select.select([listener, *doors, *running], [], [])[0]:
+            if ready is listener:
+                doors |= _visitor(listener)
+            elif isinstance(ready, socket.socket):
+                request = _take(ready, running)
+                if request is not None:
+                    for door in doors:
+                        door.detach()
+                    return request
+                if ready.fileno() < 0:
+                    doors.remove(ready)
+                    if not doors:
+                        os._exit(0)
+            else:
                 pid, report = running.pop(ready)
                 _, status = os.waitpid(pid, 0)
                 _tell(report, os.waitstatus_to_exitcode(status))
                 os.close(report)
                 os.close(ready)
-                continue
-            data, descriptors, _, _ = socket.recv_fds(door, 1 << 20, 4)
-            if not data:
-                os._exit(0)
-            request: dict[str, Any] = json.loads(data)
-            pid = os.fork()
-            if pid == 0:
-                for number, descriptor in enumerate(descriptors[:3]):
-                    os.dup2(descriptor, number)
-                os.closerange(3, 1024)
-                return request
-            for descriptor in set(descriptors[:3]):
-                os.close(descriptor)
-            _tell(descriptors[3], pid)
-            running[os.pidfd_open(pid)] = (pid, descriptors[3])
+
+
+def _visitor(listener: socket.socket) -> set[socket.socket]:
+    """Who comes, unless it is somebody else of this machine: an abstract address is open to all."""
+    door, _ = listener.accept()
+    credentials = door.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    if struct.unpack("3i", credentials)[1] == os.getuid():
+        return {door}
+    door.close()
+    return set()
+
+
+def _take(door: socket.socket, running: dict[int, tuple[int, int]]) -> dict[str, Any] | None:
+    """Fork for a request; in the child that request. A door at whose other end nobody is any more is closed."""
+    data, descriptors, _, _ = socket.recv_fds(door, 1 << 20, 4)
+    if not data:
+        door.close()
+        return None
+    request: dict[str, Any] = json.loads(data)
+    pid = os.fork()
+    if pid == 0:
+        for number, descriptor in enumerate(descriptors[:3]):
+            os.dup2(descriptor, number)
+        os.closerange(3, 1024)
+        return request
+    for descriptor in set(descriptors[:3]):
+        os.close(descriptor)
+    _tell(descriptors[3], pid)
+    running[os.pidfd_open(pid)] = (pid, descriptors[3])
+    return None
 
 
 def _tell(report: int, number: int) -> None:
@@ -253,7 +304,7 @@ def _become(request: dict[str, Any]) -> int:
 
 
 def main() -> None:
-    door = socket.socket(fileno=int(sys.argv[1]))
+    listener = socket.socket(fileno=int(sys.argv[1]))
     sys.path[0] = str(ROOT)
     from setproctitle import setproctitle
 
@@ -264,8 +315,8 @@ def main() -> None:
     for name in (*commands, *LOADED):
         importlib.import_module(name)
     gc.freeze()
-    request = _serve(door)
-    door.detach()
+    request = _serve(listener)
+    listener.detach()
     code = 1
     try:
         code = _become(request)

@@ -57,6 +57,7 @@ def build(config: SlackConfig, client: AsyncWebClient, handle: Handle, quarantin
         raise AssertionError("never asked: the intake comes first and answers")
 
     return AsyncApp(
+        name="nightporter",  # else it looks for the name of its caller's file in the sources of every module
         client=client,
         signing_secret=config.signing_secret or "unused: only Socket Mode is on",
         authorize=authorize,

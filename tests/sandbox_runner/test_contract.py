@@ -71,7 +71,8 @@ def docker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, ...]
 class TestDocker(SandboxContract):
     @pytest.fixture
     async def backend(self, docker: tuple[str, ...], tmp_path: Path) -> AsyncIterator[Backend]:
-        async for backend in working(ContainerBackend(ContainerEngine("docker", docker), tmp_path / "run", TEST_UIDS)):
+        engine = ContainerEngine("docker", docker)
+        async for backend in working(ContainerBackend(engine, run_folder(tmp_path), TEST_UIDS)):
             yield backend
 
 
@@ -90,7 +91,7 @@ class TestPodman(SandboxContract):
     async def backend(self, podman: tuple[str, ...], tmp_path: Path) -> AsyncIterator[Backend]:
         # Not every runtime works on every machine: the first that does.
         for runtime in ("", "runc"):
-            backend = ContainerBackend(ContainerEngine("podman", podman, runtime), tmp_path / "run", TEST_UIDS)
+            backend = ContainerBackend(ContainerEngine("podman", podman, runtime), run_folder(tmp_path), TEST_UIDS)
             if (await probed(backend, runtime)).works:
                 break
         async for found in working(backend, runtime):
@@ -101,6 +102,6 @@ class TestPodman(SandboxContract):
 class TestGvisor(SandboxContract):
     @pytest.fixture
     async def backend(self, tmp_path: Path) -> AsyncIterator[Backend]:
-        run_dir = tmp_path / "run"
+        run_dir = run_folder(tmp_path)
         async for backend in working(gvisor.GvisorBackend(gvisor.engine(run_dir, ""), run_dir, TEST_UIDS)):
             yield backend
