@@ -11,6 +11,7 @@ import contextlib
 import time
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import structlog
@@ -29,10 +30,14 @@ from workspace_store.packs import VolumeError
 from workspace_store.principal import LEASE_SECONDS, Lease, StaleLease
 from workspace_store.tenancy import StaleTenancy, Tenancy
 
+if TYPE_CHECKING:
+    from workspace_store.cache_room import CacheRoom
+
 log = structlog.get_logger()
 
 IDLE_POLL_SECONDS = 0.5
 RENEW_SECONDS = 3.0
+ROOM_SECONDS = 60.0
 
 
 @dataclass
@@ -42,6 +47,8 @@ class Keeper(Waker):
     closing: bool = False
 
     leaving: bool = False
+    room: CacheRoom | None = None
+    """Of the cache, where volumes are in an object store."""
 
     def leave(self) -> None:
         """This host is to be left: what no turn uses sleeps at once, whatever it asked for."""
@@ -53,6 +60,7 @@ class Keeper(Waker):
         renewing = asyncio.create_task(self._keep_tenancies())
         watching = asyncio.create_task(self.disk.run())
         timing = asyncio.create_task(self.timers.keep())
+        making_room = asyncio.create_task(self._make_room())
         sleeping: dict[UUID, asyncio.Task[None]] = {}
         try:
             await self.backend.warm(self.guest)
@@ -67,6 +75,36 @@ class Keeper(Waker):
             renewing.cancel()
             watching.cancel()
             timing.cancel()
+            making_room.cancel()
+
+    async def _make_room(self) -> None:
+        while self.room is not None:
+            try:
+                await self._make_room_once(self.room)
+            except (DatabaseUnavailable, VolumeError, OSError) as error:
+                log.warning("could not make room in the cache", reason=str(error))
+            except Exception:
+                log.exception("could not make room in the cache")
+            await asyncio.sleep(ROOM_SECONDS)
+
+    async def _make_room_once(self, room: CacheRoom) -> None:
+        found = await asyncio.to_thread(room.too_much, time.time())
+        left = room.excess
+        for one in found:
+            if left <= 0:
+                return
+            if one.volume is None:
+                left -= one.bytes if await asyncio.to_thread(room.remove, one) else 0
+                continue
+            async with self._lock(one.volume):
+                in_use = one.volume in self._seats or one.volume in self.annexes.held
+                if not in_use and await asyncio.to_thread(room.remove, one):
+                    log.info("a sleeping volume left the cache", principal=str(one.volume), bytes=one.bytes)
+                    left -= one.bytes
+        if left > 0:
+            log.warning(
+                "the cache stays larger than storage.cache_mb: the rest is in use or not stored yet", bytes=left
+            )
 
     async def _release_safely(self) -> None:
         try:

@@ -6,6 +6,7 @@ import asyncio
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import structlog
@@ -25,9 +26,13 @@ from sandbox_runner.seats import Seating
 from sandbox_runner.settings import SandboxSettings
 from sandbox_runner.uids import HostUids
 from workspace_store import liveness
+from workspace_store import tenancy as tenancies
 from workspace_store.database import Database
 from workspace_store.liveness import Life, Post
 from workspace_store.storage import Storage
+
+if TYPE_CHECKING:
+    from workspace_store.cache_room import CacheRoom
 
 log = structlog.get_logger()
 
@@ -84,6 +89,8 @@ async def serve(
         max_awake_seconds=settings.max_awake_seconds,
         retention=Retention(settings.keep_generations, settings.keep_days, settings.history_mb << 20), screen=screen,
     )  # fmt: skip
+    if storage.is_bucket:
+        manager.room = _room(storage, database)
     # So that no wake has to wait for it.
     describing = asyncio.create_task(asyncio.to_thread(manager.base.describe))
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, manager.leave)
@@ -100,6 +107,19 @@ async def serve(
     life.end()
     post.leave()
     await asyncio.to_thread(database.close)
+
+
+def _room(storage: Storage, database: Database) -> CacheRoom:
+    """What keeps the cache of an object store within its size."""
+    from workspace_store.cache_room import CacheRoom
+    from workspace_store.stored_volumes import StoredVolumes
+
+    def committed(owner: UUID) -> int:
+        return database.read_now(lambda connection: tenancies.look(connection, owner)).generation
+
+    volumes = storage.volumes()
+    assert isinstance(volumes, StoredVolumes)
+    return CacheRoom(volumes, storage.blobs_folder, storage.settings.cache_mb << 20, committed)
 
 
 async def choose_backend(home: Path, host: str, settings: SandboxSettings) -> Backend:

@@ -78,7 +78,7 @@ class Asked:
 class FaultyWay:
     """Passes requests on to a store, but for what ``fault`` says: ``busy`` (503), ``torn`` (half of the answer's body),
     ``lost`` (done, and no answer), ``cut`` (not done, no answer), ``hang`` (nothing, until it is closed), ``wrong``
-    (another byte in the body)."""
+    (another byte in the body), ``blind`` (whatever is there already)."""
 
     store: ObjectStore
     fault: Callable[[Asked], str] = lambda asked: ""
@@ -131,7 +131,8 @@ class FaultyWay:
             there.end_headers()
             return
         upstream = http.client.HTTPConnection("127.0.0.1", self.store.port, timeout=30)
-        kept = {name: value for name, value in there.headers.items() if name.lower() != "transfer-encoding"}
+        dropped = {"transfer-encoding"} | ({"if-match", "if-none-match"} if fault == "blind" else set())
+        kept = {name: value for name, value in there.headers.items() if name.lower() not in dropped}
         upstream.request(asked.method, asked.path, asked.body or None, kept)
         answer = upstream.getresponse()
         body = answer.read()

@@ -186,6 +186,40 @@ class DirectoryBlobs:
         return blob
 
 
+class MovedBlobs(DirectoryBlobs):
+    """Blobs whose place has changed: what is not there is read from ``before``, and what goes does so in both."""
+
+    def __init__(self, root: Path, before: DirectoryBlobs) -> None:
+        super().__init__(root)
+        self.before = before
+
+    def get_stream(self, principal: UUID, blob: str) -> Iterator[bytes]:
+        if super().has(principal, blob) or not self.before.has(principal, blob):
+            return super().get_stream(principal, blob)
+        return self.before.get_stream(principal, blob)
+
+    def has(self, principal: UUID, blob: str) -> bool:
+        return super().has(principal, blob) or self.before.has(principal, blob)
+
+    def delete(self, principal: UUID, blob: str) -> bool:
+        return self.before.delete(principal, blob) | super().delete(principal, blob)
+
+    def hashes(self, principal: UUID) -> Iterator[str]:
+        yield from {*super().hashes(principal), *self.before.hashes(principal)}
+
+    def erase(self, principal: UUID) -> bool:
+        return self.before.erase(principal) | super().erase(principal)
+
+    def quarantined(self) -> Iterator[tuple[str, str]]:
+        yield from {*super().quarantined(), *self.before.quarantined()}
+
+    def from_quarantine(self, source: str, blob: str) -> bytes:
+        try:
+            return super().from_quarantine(source, blob)
+        except BlobMissing:
+            return self.before.from_quarantine(source, blob)
+
+
 def decompressed(frame: bytes, blob: str) -> bytes:
     """The bytes of a blob's file. Raises BlobCorrupt."""
     return b"".join(_verified(io.BytesIO(frame), blob))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -45,9 +45,9 @@ class BucketSettings:
     prefix: str = ""
     endpoint: str = ""
     region: str = "us-east-1"
-    access_key: str = ""
-    secret_key: str = ""
-    session_token: str = ""
+    access_key: str = field(default="", repr=False)
+    secret_key: str = field(default="", repr=False)
+    session_token: str = field(default="", repr=False)
     allow_http: bool = False
     virtual_hosted: bool = False
     timeout_seconds: float = 10.0

@@ -40,7 +40,14 @@ class Storage:
 
     @property
     def blobs_folder(self) -> Path:
-        return self._cache / "blobs" if self.is_bucket else self.home / "blobs"
+        """Beside the volumes where those are not in the home: whoever shares them has the blobs too."""
+        if self.is_bucket:
+            return self._cache / "blobs"
+        return self._blobs_at_home if self.folder == self.home / "volumes" else self.folder / "blobs"
+
+    @property
+    def _blobs_at_home(self) -> Path:
+        return self.home / "blobs"
 
     @property
     def _cache(self) -> Path:
@@ -73,9 +80,11 @@ class Storage:
         return StoredVolumes(self.folder, self.bucket)
 
     def blobs(self) -> Blobs:
-        from workspace_store.blobs import DirectoryBlobs
+        from workspace_store.blobs import DirectoryBlobs, MovedBlobs
 
         if not self.is_bucket:
+            if self.blobs_folder != self._blobs_at_home and self._blobs_at_home.is_dir():
+                return MovedBlobs(self.blobs_folder, DirectoryBlobs(self._blobs_at_home))
             return DirectoryBlobs(self.blobs_folder)
         from workspace_store.stored_blobs import StoredBlobs
 

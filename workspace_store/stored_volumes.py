@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from uuid import UUID, uuid4
 from blake3 import blake3
 
 from workspace_store import beneath, heads, manifests, markers, trees
+from workspace_store.beneath import Owner
 from workspace_store.bucket import Bucket
 from workspace_store.heads import Head, Heads
 from workspace_store.manifests import Generation, GenerationMissing, ManifestCorrupt
@@ -50,6 +51,11 @@ class StoredVolumes(Volumes):
         stored = list(self.bucket.names(heads.place(principal)))
         self.bucket.delete(stored)
         return super().erase(principal) or bool(stored)
+
+    def open(self, principal: UUID, *, owner: Owner | None = None) -> StoredVolume:
+        found = super().open(principal, owner=owner)
+        assert isinstance(found, StoredVolume)
+        return found
 
     def _volume(self, path: Path, principal: UUID) -> Volume:
         return StoredVolume(path, principal, self._clock, self.bucket)
@@ -116,6 +122,23 @@ class StoredVolume(Volume):
             self._lay_out_anew(self._root(generation), self._store.read)
         digest = head.generations[generation] if generation else ""
         markers.write(self.path, replace(self.marker(), volume=head.volume, generation=generation, digest=digest))
+
+    @contextlib.contextmanager
+    def resting(self, committed: int) -> Iterator[bool]:
+        """Alone with the volume: whether all that is here is in the store and committed, or another has had it since.
+
+        Raises VolumeError where that cannot be known now.
+        """
+        with self._locked():
+            in_step = self._heads.read()
+            head = self._heads.head
+            if head is None:
+                yield False
+            elif not in_step:
+                yield True
+            else:
+                stored = committed == head.generation > 0
+                yield stored and self._is_live(self._root(committed))
 
     def _is_live(self, root: bytes) -> bool:
         """Whether what is in ``live`` is just that tree: read, and nothing written."""

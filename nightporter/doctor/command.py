@@ -29,6 +29,7 @@ def findings() -> Iterator[Finding]:
     yield from machine.ports(settings)
     yield stores.database(settings)
     yield stores.redis(settings)
+    yield stores.storage(settings)
     yield sandbox(settings)
     yield from channels.channels(settings)
     yield from notes.notes(settings)

@@ -32,6 +32,28 @@ def database(settings: Settings) -> Finding:
     return Finding("database", "ok", f"{url.render_as_string(hide_password=True)} answers.")
 
 
+def storage(settings: Settings) -> Finding:
+    """Where volumes and blobs are kept; of an object store, whether it answers and refuses what it must."""
+    kept = settings.kept_in
+    if not kept.is_bucket:
+        return Finding("storage", "ok", f"Volumes are kept in {kept.folder}, blobs in {kept.blobs_folder}.")
+    from workspace_store import probing
+    from workspace_store.bucket import StoreUnavailable
+
+    try:
+        probing.probe(kept.bucket)
+    except StoreUnavailable as error:
+        return Finding("storage", "fail", f"{error}.", "Correct volumes_url and [storage].")
+    except probing.Unfit as error:
+        return Finding("storage", "fail", f"{kept.url}: {error}", "Use a store that has conditional writes (If-Match).")
+    return Finding(
+        "storage",
+        "ok",
+        f"Volumes and blobs are kept in {kept.url}, which answers and has conditional writes; "
+        f"up to {settings.storage.cache_mb:,} MB of them here.",
+    )
+
+
 def redis(settings: Settings) -> Finding:
     """Whether the configured Redis answers, or the embedded Valkey can run."""
     if settings.redis_url:

@@ -12,7 +12,9 @@ from uuid import UUID, uuid4
 import pytest
 from blake3 import blake3
 
-from workspace_store.blobs import BlobCorrupt, BlobMissing, Blobs, DirectoryBlobs
+from tests.buckets import ObjectStore
+from workspace_store.blobs import BlobCorrupt, BlobMissing, Blobs, DirectoryBlobs, MovedBlobs
+from workspace_store.stored_blobs import StoredBlobs
 
 ANN, BOB = uuid4(), uuid4()
 
@@ -144,3 +146,35 @@ class TestDirectoryBlobs(BlobTests):
         blobs.put(ANN, b"z")
         assert not left.exists()
         assert len(list(blobs.hashes(ANN))) == 3
+
+
+class TestMovedBlobs(TestDirectoryBlobs):
+    @pytest.fixture
+    def blobs(self, tmp_path: Path) -> Blobs:
+        return MovedBlobs(tmp_path / "blobs", DirectoryBlobs(tmp_path / "before"))
+
+    def test_what_was_kept_before_is_still_there(self, blobs: MovedBlobs) -> None:
+        old = blobs.before.put(ANN, b"old")
+        new = blobs.put(ANN, b"new")
+        assert (blobs.get(ANN, old), blobs.get(ANN, new)) == (b"old", b"new")
+        assert set(blobs.hashes(ANN)) == {old, new}
+        assert blobs.delete(ANN, old)
+        assert not blobs.has(ANN, old)
+        assert blobs.erase(ANN)
+        assert list(blobs.hashes(ANN)) == []
+
+
+class TestStoredBlobs(BlobTests):
+    @pytest.fixture
+    def blobs(self, tmp_path: Path, object_store: ObjectStore) -> Blobs:
+        return StoredBlobs(DirectoryBlobs(tmp_path / "blobs"), object_store.open(object_store.create()))
+
+    def damage(self, blobs: Blobs, principal: UUID, blob: str) -> None:
+        assert isinstance(blobs, StoredBlobs)
+        name = f"blobs/{principal}/{blob}"
+        found = blobs.bucket.get(name)
+        assert found is not None
+        data = bytearray(found[0])
+        data[len(data) // 2] ^= 0xFF
+        blobs.bucket.put(name, bytes(data))
+        blobs.here.delete(principal, blob)
