@@ -151,7 +151,9 @@ class Seating:
         while True:
             asked_at = boottime()
             try:
-                return *await self.database.write(lambda connection: self._take(connection, identifier)), asked_at
+                # Of a sandbox nothing comes before something else is written; and without power it is gone itself.
+                taken = await self.database.write(lambda connection: self._take(connection, identifier), followed=True)
+                return *taken, asked_at
             except AwakeElsewhere:
                 if clock() >= until:
                     raise
