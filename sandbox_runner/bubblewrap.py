@@ -25,6 +25,7 @@ from sandbox_runner.backend import Launch, Probe, RunningSandbox
 from sandbox_runner.bubblewrap_binary import BubblewrapBinary
 from sandbox_runner.bubblewrap_sandbox import BubblewrapSandbox, Tail, until_ended
 from sandbox_runner.cgroups import CgroupParents, SandboxCgroup
+from sandbox_runner.etc_folder import EtcFolder
 from sandbox_runner.host_python import HostPython
 from sandbox_runner.rlimits import limit_processes_inside, rlimits
 from sandbox_runner.spawner import STAGE
@@ -42,7 +43,7 @@ class _Host:
     binary: BubblewrapBinary
     filter: bytes
     python: HostPython
-    system: options.HostSystem
+    etc: EtcFolder
 
 
 class BubblewrapBackend:
@@ -108,6 +109,7 @@ class BubblewrapBackend:
     async def warm(self, guest: Path) -> None:
         with contextlib.suppress(SandboxUnavailable):
             await self._image(guest)
+            await self._etc(self._prepared())
             await self._fork_ahead()
 
     async def start(self, launch: Launch) -> RunningSandbox:
@@ -135,13 +137,15 @@ class BubblewrapBackend:
                 program = seccomp.filter_for_this_machine()
             except seccomp.UnknownArchitectureError as error:
                 raise SandboxUnavailable(str(error)) from error
-            self._host = _Host(binary, program, HostPython.running(), options.HostSystem.read())
+            etc = EtcFolder(self._run_dir / "etc", options.HostSystem.read())
+            self._host = _Host(binary, program, HostPython.running(), etc)
         return self._host
 
     async def _start(self, launch: Launch, code: str | None = None) -> BubblewrapSandbox:
         host = self._prepared()
         uid = uids.resolve(launch.host_uid)
         image = launch.guest if code is not None else await self._image(launch.guest)
+        etc = host.etc.path() or await self._etc(host)
         for path in (launch.workspace, launch.home, *(path for path, _ in launch.merged)):
             _check_volume(path, os.geteuid() if uid is None else uid)
         if launch.sandbox_id in self._sandboxes:
@@ -160,7 +164,7 @@ class BubblewrapBackend:
             with contextlib.ExitStack() as theirs_to_close:
                 theirs_to_close.callback(theirs.close)
                 ends = (tail, theirs, info)
-                request = self._request(launch, image, host, uid, code, group, ends, theirs_to_close)
+                request = self._request(launch, (image, etc), host, uid, code, group, ends, theirs_to_close)
                 child = await self._spawner.spawn(replace(request, spare=spare))
             undo.callback(os.close, child.pidfd)
             undo.push_async_callback(_end, child)
@@ -185,6 +189,14 @@ class BubblewrapBackend:
                 except OSError as error:
                     raise SandboxUnavailable(str(error)) from error
             return self._images[guest]
+
+    async def _etc(self, host: _Host) -> Path:
+        """Raises SandboxUnavailable."""
+        async with self._building:
+            try:
+                return await asyncio.to_thread(host.etc.make)
+            except OSError as error:
+                raise SandboxUnavailable(f"cannot prepare what a sandbox sees of /etc: {error}") from error
 
     async def _fork_ahead(self) -> None:
         """Have a child join a group before it is needed: that may take longer than all else of a start."""
@@ -215,7 +227,7 @@ class BubblewrapBackend:
     def _request(
         self,
         launch: Launch,
-        image: Path,
+        shown: tuple[Path, Path],
         host: _Host,
         uid: int | None,
         code: str | None,
@@ -223,16 +235,18 @@ class BubblewrapBackend:
         ends: tuple[Tail, socket.socket, Tail],
         to_close: contextlib.ExitStack,
     ) -> SpawnRequest:
-        places = _Places(launch, image, host, staged=uid is not None)
+        image, etc = shown
+        places = _Places(launch, image, etc, host, staged=uid is not None)
         built = options.build(
             options.Sandbox(
                 workspace=places.workspace,
                 home=places.home,
                 merged=places.merged,
                 guest=places.guest,
+                etc=places.etc,
                 python=host.python,
                 python_prefix=places.python,
-                system=host.system,
+                system=host.etc.system,
                 tmp_bytes=max(launch.limits.memory_mb // 4, 16) << 20,
                 processes=launch.limits.processes,
                 environment=launch.limits.environment,
@@ -285,7 +299,7 @@ class BubblewrapBackend:
 class _Places:
     """Where bubblewrap finds things: on the host, or on the stage of a private mount namespace."""
 
-    def __init__(self, launch: Launch, guest: Path, host: _Host, *, staged: bool) -> None:
+    def __init__(self, launch: Launch, guest: Path, etc: Path, host: _Host, *, staged: bool) -> None:
         self._staged = staged
         self.stage: list[tuple[str, str]] = []
         self.workspace = self._place(launch.workspace, "workspace")
@@ -294,6 +308,7 @@ class _Places:
             (self._place(path, f"merged-{number}"), folder) for number, (path, folder) in enumerate(launch.merged)
         )
         self.guest = self._place(guest, "guest")
+        self.etc = self._place(etc, "etc")
         self.python = self._place(host.python.prefix, "python") if host.python.prefix else ""
         self.egress = self._place(launch.egress_socket, "egress.sock") if launch.egress_socket else None
         self.trust = self._place(launch.trust_bundle, "ca-bundle.crt") if launch.trust_bundle else None

@@ -148,6 +148,8 @@ class Sandbox:
     workspace: str
     home: str
     guest: str
+    etc: str
+    """A folder that holds all that is ``/etc`` inside."""
     python: HostPython
     python_prefix: str
     """Where ``python.prefix`` is; unused if that is None."""
@@ -175,10 +177,10 @@ class Options:
 
 
 def build(sandbox: Sandbox) -> Options:
-    files = [*FILES.items(), *sandbox.system.apt, *PROGRAMS.items()]
+    files = list(PROGRAMS.items())
     args = [
         *_isolation(),
-        *_system(sandbox.system),
+        *_system(sandbox),
         *_python(sandbox),
         *_files(files),
         *_volume(sandbox),
@@ -210,12 +212,14 @@ def _isolation() -> list[str]:
     ]
 
 
-def _system(system: HostSystem) -> list[str]:
-    args: list[str] = []
+def _system(sandbox: Sandbox) -> list[str]:
+    system, args = sandbox.system, ["--ro-bind", sandbox.etc, "/etc"]
     for path in (*system.folders, *system.etc):
-        args += ["--ro-bind", path, path]
+        if not path.startswith("/etc/"):
+            args += ["--ro-bind", path, path]
     for target, path in system.links:
-        args += ["--symlink", target, path]
+        if not path.startswith("/etc/"):
+            args += ["--symlink", target, path]
     return args
 
 
@@ -243,7 +247,7 @@ def _may_be_named_inside(prefix: Path) -> bool:
 def _files(files: list[tuple[str, str]]) -> list[str]:
     args = []
     for index, (path, _) in enumerate(files):
-        args += ["--perms", "0755" if path in PROGRAMS else "0644", "--file", str(FIRST_DATA_FD + index), path]
+        args += ["--perms", "0755", "--file", str(FIRST_DATA_FD + index), path]
     return args
 
 

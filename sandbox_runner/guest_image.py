@@ -146,7 +146,8 @@ def _make(guest: Path, image: Path) -> None:
         elif data.is_dir() and data.name != "__pycache__":
             # Programs of their own, and what they import.
             shutil.copytree(data, image / data.name, ignore=shutil.ignore_patterns("__pycache__"))
-    for path in image.rglob("*"):
+    # Whatever this process takes from new files: others are to read these.
+    for path in (image, *image.rglob("*")):
         path.chmod(0o755 if path.is_dir() or path.parent.name == "commands" else 0o644)
 
 
