@@ -15,6 +15,8 @@ import os
 import shutil
 import socket
 import tempfile
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -74,7 +76,7 @@ class BubblewrapBackend:
         self._host: _Host | None = None
         self._sandboxes: dict[str, BubblewrapSandbox] = {}
         self._images: dict[Path, Path] = {}
-        self._building = asyncio.Lock()
+        self._building = threading.Lock()
         self._spares = itertools.count(1)
         self._spare: tuple[str, SandboxCgroup] | None = None
         """A group with a child in it that waits to become a sandbox, by its name."""
@@ -181,22 +183,29 @@ class BubblewrapBackend:
 
     async def _image(self, guest: Path) -> Path:
         """What to show of the guest, compiled once. Raises SandboxUnavailable."""
-        async with self._building:
-            if guest not in self._images:
-                python, folder = self._prepared().python.executable, self._run_dir / "guest"
-                try:
-                    self._images[guest] = await asyncio.to_thread(guest_image.build, guest, folder, python)
-                except OSError as error:
-                    raise SandboxUnavailable(str(error)) from error
-            return self._images[guest]
+        if guest not in self._images:
+            python, folder = self._prepared().python.executable, self._run_dir / "guest"
+            try:
+                self._images[guest] = await self._built(lambda: guest_image.build(guest, folder, python))
+            except OSError as error:
+                raise SandboxUnavailable(str(error)) from error
+        return self._images[guest]
 
     async def _etc(self, host: _Host) -> Path:
         """Raises SandboxUnavailable."""
-        async with self._building:
-            try:
-                return await asyncio.to_thread(host.etc.make)
-            except OSError as error:
-                raise SandboxUnavailable(f"cannot prepare what a sandbox sees of /etc: {error}") from error
+        try:
+            return await self._built(host.etc.make)
+        except OSError as error:
+            raise SandboxUnavailable(f"cannot prepare what a sandbox sees of /etc: {error}") from error
+
+    async def _built(self, build: Callable[[], Path]) -> Path:
+        """In a thread, one after the other: a start that is cancelled leaves its own going."""
+
+        def alone() -> Path:
+            with self._building:
+                return build()
+
+        return await asyncio.to_thread(alone)
 
     async def _fork_ahead(self) -> None:
         """Have a child join a group before it is needed: that may take longer than all else of a start."""

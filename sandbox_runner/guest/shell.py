@@ -35,7 +35,7 @@ _CHECK_S = 0.5
 _STUCK_CHECKS = 2
 _PROGRAM_CHARS = 200
 _DUMP_ENDS_S = 0.001
-_DUMP_ENDS_TRIES = 10
+_DUMP_ENDS_TRIES = 100
 _HIDDEN_NOTE = (
     "functions called builtin or ., or what hid builtins, were removed: the terminal could not go on with them"
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -15,6 +16,7 @@ from agent.sandbox import SandboxLimits, SandboxUnavailable
 from sandbox_runner import diagnosis
 from sandbox_runner.backend import Launch, choose
 from sandbox_runner.bubblewrap import BubblewrapBackend
+from sandbox_runner.guest_connection import GUEST_FOLDER
 from sandbox_runner.testing import LIMITS, Shell, own_uid, shell, volume
 
 
@@ -244,3 +246,21 @@ except BlockingIOError:
     print(made)
 """
         assert 15 <= int(await inside.python(program)) <= 20
+
+
+async def test_starts_that_are_cancelled_while_they_build_leave_nothing_half_made(
+    backend: BubblewrapBackend, tmp_path: Path
+) -> None:
+    (tmp_path / "another").mkdir()
+    backend = BubblewrapBackend(tmp_path / "another")
+    try:
+        for delay in (0.0, 0.002, 0.02, 0.1):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(delay):
+                    await backend.warm(GUEST_FOLDER)
+        await backend.warm(GUEST_FOLDER)
+        async with shell(backend, tmp_path) as inside:
+            assert await inside.run("cat /etc/hostname") == "nightporter"
+        assert not list((tmp_path / "another").rglob("partial"))
+    finally:
+        await backend.close()
