@@ -250,8 +250,9 @@ class ContainerBackend:
                 theirs_to_close.callback(theirs.close)
                 errors = tail.open(theirs_to_close)
                 client = await asyncio.create_subprocess_exec(
-                    *command, stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=errors, env=_client_environment()
-                )
+                    *command, stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=errors, env=_client_environment(),
+                    cwd=self.run_dir,  # Podman's monitor leaves a file `oom` where it was started
+                )  # fmt: skip
             pid = await self._first_process(container, client, tail, quick=code is not None)
         except BaseException:
             ours.close()

@@ -35,7 +35,7 @@ async def test_fork_bomb(tmp_path: Path, backend: BubblewrapBackend, use_cgroups
         assert 30 < len(counted) <= 66
         before = time.monotonic()
         await inside.sandbox.stop()
-        assert time.monotonic() - before < 2
+        assert time.monotonic() - before < 6  # two seconds, and what a loaded machine adds
         assert not any(path.exists() and _is_bomb(path) for path in Path("/proc").glob("[0-9]*"))
     await other.close()
 

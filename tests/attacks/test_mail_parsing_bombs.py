@@ -79,9 +79,9 @@ BOMBS: dict[str, Callable[[], bytes]] = {
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_bomb_is_read_in_time(name: str) -> None:
     bomb = BOMBS[name]()
-    begun = time.monotonic()
+    begun = time.process_time()
     mail = parse(bomb)
-    assert time.monotonic() - begun < SECONDS
+    assert time.process_time() - begun < SECONDS
     assert len(mail.reply_text) <= 3_000_000
     assert len(mail.attachments) <= 500
 

@@ -40,7 +40,7 @@ async def test_stop_ends_two_hundred_detached_processes(backend: BubblewrapBacke
         took = time.monotonic() - before
         assert sleeping(seconds) == []
         assert identify(inside.sandbox.pid) is None
-        assert took < 2, took
+        assert took < 6, took  # two seconds, and what a loaded machine adds
 
 
 HOLDING = """
@@ -72,7 +72,7 @@ async def test_stop_ends_two_hundred_processes_with_five_hundred_megabytes_and_l
     assert _of_this_test(tmp_path) == []
     assert Path("/proc/self/mounts").read_text() == mounts
     assert not list(Path("/sys/fs/cgroup").glob(f"**/heavy-{os.getpid()}"))
-    assert took < 5, took
+    assert took < 10, took
 
 
 async def test_stop_ends_a_frozen_and_a_stopped_sandbox(backend: BubblewrapBackend, tmp_path: Path) -> None:

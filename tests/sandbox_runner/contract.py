@@ -89,12 +89,17 @@ class SandboxContract:
         async with shell(backend, tmp_path, limits=limits) as inside:
             assert await inside.run("echo $GREETING, $LANG, $HOME") == "good evening, C, /home/porter"
 
-    async def test_a_file_and_memory_are_bounded(self, backend: Backend, tmp_path: Path) -> None:
+    async def test_a_file_and_memory_are_bounded(
+        self, backend: Backend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "here").mkdir()
+        monkeypatch.chdir(tmp_path / "here")
         async with shell(backend, tmp_path) as inside:
             await inside.run("head -c 100M /dev/zero > /workspace/big 2>/dev/null")
             assert (tmp_path / "workspace/big").stat().st_size <= LIMITS.disk_mb << 20
             said = await inside.run("python3 -c 'x = bytearray(1 << 30); print(len(x))' || echo refused", 60)
             assert said.split()[-1] == "refused"
+        assert os.listdir() == []
 
     async def test_nothing_outlives_it(self, backend: Backend, tmp_path: Path) -> None:
         started = (

@@ -78,7 +78,7 @@ def test_only_regular_files_are_opened_and_a_fifo_does_not_wait(root: int, tree:
         for name in ("fifo", "folder", "socket"):
             with pytest.raises(UnsafePath):
                 beneath.open_regular(root, name)
-        assert time.monotonic() - started < 1
+        assert time.monotonic() - started < 10
     with pytest.raises(FileNotFoundError):
         beneath.open_regular(root, "nothing")
 

@@ -42,10 +42,10 @@ def test_raw_html_and_dangerous_schemes_never_become_markup() -> None:
 
 
 def test_hostile_markdown_takes_bounded_time() -> None:
-    begun = time.monotonic()
+    begun = time.process_time()
     for hostile in ("[" * 20_000, "*a **b " * 10_000, "> " * 5_000 + "x", "`" * 30_000, "|" * 20_000, "<" * 50_000):
         render(hostile)
-    assert time.monotonic() - begun < 20
+    assert time.process_time() - begun < 20
 
 
 def cases() -> list[dict[str, Any]]:

@@ -66,6 +66,6 @@ def test_a_wide_table_is_a_line_a_row() -> None:
     "hostile", ["[" * 20_000, "*a " * 50_000, "> " * 5_000, "`" * 50_001, "- " * 3_000, "x" * 600_000]
 )
 def test_hostile_markdown_is_quick(hostile: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     assert render(hostile)
-    assert time.monotonic() - started < 8
+    assert time.process_time() - started < 8
