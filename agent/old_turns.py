@@ -72,14 +72,18 @@ def fold_old(
         return Folded()
     facts: list[Fact] = []
     noticed: list[commitments.Commitment] = []
+    extracts: dict[int, str] = {}
+    by_turn: dict[int, list[tuple[str, str]]] = {}
     for record in records:
         turn = said_of(record)
         found = finding.of_turn(turn)
         text = _record(turn, (written or {}).get(record.seq))
-        checkpoints.fold(connection, owner, record.seq, texts.record(record.turn, text))
-        kept_facts.write(connection, owner, record.seq, [(fact.kind, fact.value) for fact in found])
+        extracts[record.seq] = texts.record(record.turn, text)
+        by_turn[record.seq] = [(fact.kind, fact.value) for fact in found]
         noticed += _notice(connection, owner, record, turn, found)
         facts += found
+    checkpoints.fold_all(connection, owner, extracts)
+    kept_facts.write_all(connection, owner, by_turn)
     context_heads.drop(connection, owner)
     seqs = [record.seq for record in records]
     words, standing = "", list[str]()

@@ -133,9 +133,9 @@ class Delivery:
             if claimer != self.claimer and liveness.is_dead(self.lives, claimer)
         ]
         claimed = outbox.claim(connection, list(self.channels), self.claimer, dead)
-        for reply in claimed:
-            if reply.channel in self.instant:
-                self._settle(connection, reply, Sent(reply.id.hex))
+        at_once = [reply for reply in claimed if reply.channel in self.instant]
+        outbox.sent_all(connection, [reply.id for reply in at_once], self.claimer)
+        journal.append_each(connection, [(reply.principal, _delivered(reply)) for reply in at_once])
         return claimed
 
     async def _deliver(self, reply: Reply) -> None:
@@ -178,8 +178,7 @@ class Delivery:
                     # Its reader has the code now; nobody else is to find it here.
                     kept = {"text": codes.masked(str(reply.content["text"])), "reply": {}}
                     outbox.replace_content(connection, reply.id, kept)
-                body = {"reply": reply.id.hex, "channel": reply.channel, "possibly_repeated": repeated}
-                journal.append(connection, reply.principal, [Event("reply.delivered", body)], under=None)
+                journal.append(connection, reply.principal, [_delivered(reply, repeated=repeated)], under=None)
         elif isinstance(outcome, Refused) or _is_given_up(connection, reply, outcome):
             if outbox.bury(connection, reply.id, self.claimer, outcome.reason):
                 body = {"reply": reply.id.hex, "channel": reply.channel, "reason": outcome.reason}
@@ -189,6 +188,11 @@ class Delivery:
             uncertain = isinstance(outcome, Uncertain) or reply.was_sending
             put_back = outbox.leave_uncertain if uncertain else outbox.retry
             put_back(connection, reply.id, self.claimer, outcome.reason, _next_at(connection, reply, outcome))
+
+
+def _delivered(reply: Reply, *, repeated: bool = False) -> Event:
+    body = {"reply": reply.id.hex, "channel": reply.channel, "possibly_repeated": repeated}
+    return Event("reply.delivered", body)
 
 
 def _is_given_up(connection: Connection, reply: Reply, outcome: Retry | Uncertain) -> bool:

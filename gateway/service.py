@@ -43,7 +43,7 @@ from gateway.reading import OneReader
 from gateway.settings import HookSettings
 from identity.access import Access
 from identity.limits import Limits
-from router import alarms
+from router import alarms, presence
 from router.actions import Woken
 from router.bells import Ringer, news
 from router.changes import Changes, Recorded
@@ -116,14 +116,14 @@ async def serve(
         if accepted.acted:
             delivery.ring()
         else:
-            wake(Woken(accepted.principal, accepted.owner))
+            wake(Woken(accepted.principal, accepted.owner, accepted.manager))
         for woken in accepted.woken:
             wake(woken)
 
     def wake(woken: Woken) -> None:
         # A runner that has the principal in hand sees the message before it lets go.
         if woken.owner is None or not _is_runner(woken.owner) or liveness.is_dead(lives, woken.owner):
-            ringer.ring(woken.principal)
+            presence.ring(ringer, lives, woken.principal, woken.manager)
 
     blobs = storage.blobs()
     doors = Doors(email=email.address)

@@ -22,10 +22,14 @@ from workspace_store.approvals import Approval, Decider, Decision, Hooks, Verdic
 
 @dataclass(frozen=True)
 class Woken:
-    """A principal whose inbox got a row at intake, and who serves it now."""
+    """A principal whose inbox got a row at intake, and who serves it now.
+
+    ``manager``: who keeps its sandbox warm, where that is known.
+    """
 
     principal: UUID
     owner: str | None
+    manager: str | None = None
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,8 @@ class Accepted:
     owner: str | None
     woken: tuple[Woken, ...] = ()
     """Whose inbox got a row by what acted at intake."""
+    manager: str | None = None
+    """Who keeps the principal's sandbox warm."""
 
 
 Ring = Callable[[Accepted], None]
@@ -157,15 +159,15 @@ class Inbox:
         if command is not None and command[0].secret:
             envelope = replace(envelope, text=codes.masked(envelope.text))
         heard = _Heard(uuid4(), envelope, user, room)
-        seq, owner = principal.received(connection, heard.owner)
+        counted = principal.received_at(connection, heard.owner)
         starts = command[0].starts if command is not None else None
         if starts is not None:
             command = None
         kind = starts or ("message" if command is None else "command")
         burst = self._settle(connection, heard) if kind == "message" else None
         settles_at = self._settles_at(connection, heard, burst, acted=kind != "message")
-        _insert(connection, heard, seq, kind, burst=burst, settles_at=settles_at)
-        journal.append(connection, heard.owner, [_received(heard)], under=None)
+        _insert(connection, heard, counted.seq, kind, burst=burst, settles_at=settles_at)
+        journal.append(connection, heard.owner, [_received(heard)], under=None, locked=counted.head)
         if envelope.attachments and command is None and starts is None:
             prepared = files.prepare(envelope.attachments, self.file_limits)
             attachments.insert(connection, heard.id, heard.owner, envelope.channel, envelope.account, prepared)
@@ -173,7 +175,7 @@ class Inbox:
         if command is not None:
             principal.drained(connection, heard.owner)
             woken = self._act(connection, heard, *command)
-        return Accepted(heard.id, heard.owner, False, command is not None, owner, woken)
+        return Accepted(heard.id, heard.owner, False, command is not None, counted.owner, woken, counted.manager)
 
     def _settle(self, connection: Connection, heard: _Heard) -> UUID | None:
         """The row that this message belongs to, which goes on settling if this one shows a sign as well."""

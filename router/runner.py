@@ -32,7 +32,7 @@ from workspace_store.database import Database, DatabaseUnavailable, database_now
 from workspace_store.inbox import Row
 from workspace_store.journal import Event
 from workspace_store.outbox import Address
-from workspace_store.principal import Lease, Owner, StaleLease
+from workspace_store.principal import Head, Lease, Owner, StaleLease
 from workspace_store.tenancy import StaleTenancy
 
 log = structlog.get_logger()
@@ -174,6 +174,8 @@ class Runner:
 
     async def _take(self, owner: UUID) -> tuple[Lease, Next] | None:
         def transaction(connection: Connection) -> tuple[Lease, Next] | None:
+            if owner in self.looked_into and (free := principal.take_free(connection, owner, self.id)):
+                return free[0], self._next(connection, *free)
             seen = self._look(connection, owner)
             if seen is None or not self._may_take(seen):
                 return None
@@ -187,8 +189,11 @@ class Runner:
         # What the turn does outside follows a request that it records.
         return await self.database.write(transaction, followed=True)
 
-    def _next(self, connection: Connection, lease: Lease) -> Next:
-        """What is next; where nothing keeps its turn from beginning, it begins in the same transaction."""
+    def _next(self, connection: Connection, lease: Lease, head: Head | None = None) -> Next:
+        """What is next; where nothing keeps its turn from beginning, it begins in the same transaction.
+
+        ``head``: the journal's, where this transaction has taken the lease.
+        """
         upcoming = _next(connection, lease.principal)
         row = upcoming.row
         if row is not None and (problem := self._problem(connection, row)):
@@ -196,7 +201,7 @@ class Runner:
         held_up = upcoming.stopped or upcoming.unheard or upcoming.rewinds
         if row is None or held_up or row.crashes >= SUSPECT_CRASHES or row.crashes_alone or not self.gate.is_open:
             return upcoming
-        return replace(upcoming, begun=self.turns.begin(connection, lease, row, alone=False))
+        return replace(upcoming, begun=self.turns.begin(connection, lease, row, alone=False, locked=head))
 
     def _look(self, connection: Connection, owner: UUID) -> Owner | None:
         """Who owns the lease; with the same statement, of a person it meets first, whether their records are whole."""

@@ -6,6 +6,7 @@ import asyncio
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
@@ -154,6 +155,8 @@ async def serve(
     announcing = asyncio.create_task(presence.keep(ringer, lives))
     cataloguing = asyncio.create_task(Librarian(database, embedder).run()) if embedder is not None else None
     await liveness.until(worker.closed, [asyncio.create_task(worker.run()), sweeping])
+    announcing.cancel()
+    ringer.send(partial(presence.leave, lives=lives, host=host))
     preparing.cancel()
     looking_back.cancel()
     if embedder is not None and cataloguing is not None:
@@ -161,7 +164,6 @@ async def serve(
         await embedder.close()
     await worker.finish(cut)
     sweeping.cancel()
-    announcing.cancel()
     await worker.drain(DRAIN_SECONDS)
     sandboxes.close()
     life.end()

@@ -23,7 +23,6 @@ from workspace_store.database import Database, DatabaseUnavailable, database_now
 log = structlog.get_logger()
 
 SWEEP_SECONDS = 1.0
-RING_AGAIN_US = 2_000_000
 RENEW_SECONDS = 3.0
 
 
@@ -68,7 +67,7 @@ class Sweeper:
                 # Without a sweeper a lost bell is lost for good.
                 log.exception("could not sweep")
             await asyncio.sleep(SWEEP_SECONDS)
-            again_after = RING_AGAIN_US
+            again_after = principal.RING_AGAIN_US
 
     async def _sweep(self, again_after: int) -> None:
         for chore in (EXPIRY, *self.chores):

@@ -31,6 +31,8 @@ from rq.utils import now
 from rq.worker import BaseWorker
 from rq.worker_registration import REDIS_WORKER_KEYS
 
+from router.bells import SHARED_QUEUE
+
 log = structlog.get_logger()
 
 DEQUEUE_SECONDS = 5
@@ -157,6 +159,8 @@ class TurnWorker(BaseWorker):
         mine = Queue(queue.name, connection=connection)
         while not self._closing.is_set():
             if not self._slots.acquire(timeout=RETRY_SECONDS):
+                # Whoever is rung for here need not wait for room here.
+                self._pass_on(mine)
                 continue
             job = self._next_job(mine, connection)
             if job is None:
@@ -166,6 +170,17 @@ class TurnWorker(BaseWorker):
                 self._put_back(mine, job)
             else:
                 loop.call_soon_threadsafe(self._start, job, mine)
+
+        self._pass_on(mine)
+
+    def _pass_on(self, queue: Queue) -> None:
+        """Bells of this host's queue ring for every host from now on."""
+        try:
+            shared = f"{Queue.redis_queue_namespace_prefix}{SHARED_QUEUE}"
+            while queue.name != SHARED_QUEUE and queue.connection.lmove(queue.key, shared, "LEFT", "RIGHT"):
+                pass
+        except (RedisError, OSError) as error:
+            log.debug("bells were not passed on; sweepers find their mail", reason=str(error))
 
     @property
     def _reader_name(self) -> str:

@@ -181,6 +181,10 @@ class Seating:
     def _has_ended(self, held: Tenant) -> bool:
         return held.host is None or liveness.is_dead(self.lives, held.host, expired=held.expired)
 
+    def _may_come_back(self, held: Tenant) -> bool:
+        """Of another home's manager nobody knows but that its right has ended: it may be paused, sandbox and all."""
+        return held.host is not None and not liveness.is_of(liveness.home_name(self.lives), held.host)
+
     def _uid(self, connection: Connection, identifier: UUID) -> int | None:
         if os.geteuid() != 0:
             return None
@@ -195,6 +199,8 @@ class Seating:
         try:
             volume.follow(held.generation)
             _verify(volume, held, f"{tenancy.host} {tenancy.epoch}")
+            if self._may_come_back(held) and not self.volumes.follows:
+                volume.part()
             if uid is not None:
                 for tree in (volume.workspace, volume.home):
                     take_ownership(tree, uid)

@@ -61,7 +61,7 @@ from workspace_store.database import Database, DatabaseUnavailable, now_us
 from workspace_store.file_limits import FileLimits
 from workspace_store.inbox import Row
 from workspace_store.journal import Event
-from workspace_store.principal import Lease, StaleLease
+from workspace_store.principal import Head, Lease, StaleLease
 
 log = structlog.get_logger()
 
@@ -152,10 +152,13 @@ class TurnRunner:
 
     # begin
 
-    def begin(self, connection: Connection, lease: Lease, row: Row, alone: bool) -> Begun | None:
+    def begin(
+        self, connection: Connection, lease: Lease, row: Row, alone: bool, locked: Head | None = None
+    ) -> Begun | None:
         """Count the turn at ``turn.started``; a turn that was cut off comes with all it recorded.
 
-        None, and nothing written: the message was withdrawn meanwhile. Raises StaleLease.
+        None, and nothing written: the message was withdrawn meanwhile. ``locked``: the journal's head, where this
+        transaction has taken the lease. Raises StaleLease.
         """
         turn = row.turn or uuid4()
         # The row as it is now: nothing changes it any more, until here its sender could.
@@ -163,7 +166,8 @@ class TurnRunner:
         if started is None:
             return None
         body = {"message": row.id.hex, "resumed": row.turn is not None}
-        journal.append(connection, lease.principal, [Event("turn.started", body)], under=lease, turn=turn)
+        started_as = Event("turn.started", body)
+        journal.append(connection, lease.principal, [started_as], under=lease, turn=turn, locked=locked)
         seen, brief = self._look_back(connection, lease.principal)
         changed = changes.untold(connection, lease.principal)
         if row.turn is None:
@@ -374,8 +378,11 @@ class TurnRunner:
                 questions.queue(connection, turn, turn.asks, replies, sandbox.sending)
             else:
                 replying.queue_replies(connection, turn, replies, sandbox.sending)
-            write_checkpoint(connection, turn.principal, seq, turn.id, snapshot)
-            write_annexes(connection, snapshot)
+            if snapshot is None:
+                checkpoints.write_unchanged(connection, turn.principal, seq, turn.id)
+            else:
+                write_checkpoint(connection, turn.principal, seq, turn.id, snapshot)
+                write_annexes(connection, snapshot)
             if turn.calling or turn.recorded.uncertain:
                 own_calls.give_up(connection, turn.id)
             if not leaves_nothing:

@@ -8,7 +8,7 @@ history: one checkpoint, the newest records within a budget, the events after it
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -19,18 +19,21 @@ from sqlalchemy import (
     Connection,
     Index,
     Text,
+    Uuid,
     bindparam,
     delete,
     func,
     or_,
     select,
     text,
+    type_coerce,
     update,
 )
 from sqlmodel import Field, SQLModel
 
 from workspace_store import cold_turns
 from workspace_store.database import now_us, storable, table, to_json
+from workspace_store.principal import principal
 
 COLD = ""
 """In the place of messages that are kept elsewhere."""
@@ -149,7 +152,23 @@ _LATEST = (
     .limit(1)
 )
 _WRITE = checkpoint.insert()
+_LAST = select(checkpoint).where(checkpoint.c.principal == bindparam("of")).order_by(checkpoint.c.seq.desc()).limit(1)
+_WRITE_UNCHANGED = checkpoint.insert().from_select(
+    ["principal", "seq", "turn", "generation", "volume_id", "manifest_digest", "state_digest", "at"],
+    select(
+        principal.c.id, type_coerce(bindparam("to_seq"), BigInteger), type_coerce(bindparam("by"), Uuid),
+        principal.c.generation, principal.c.volume_id,
+        _LAST.with_only_columns(checkpoint.c.manifest_digest).scalar_subquery(),
+        _LAST.with_only_columns(checkpoint.c.state_digest).scalar_subquery(),
+        type_coerce(bindparam("now"), BigInteger),
+    ).where(principal.c.id == bindparam("of")),
+)  # fmt: skip
 _WRITE_TURN = turn_record.insert()
+_FOLD = (
+    update(turn_record)
+    .where(turn_record.c.principal == bindparam("of"), turn_record.c.seq == bindparam("at_seq"))
+    .values(folded=bindparam("extract"))
+)
 _WRITE_GENERATION = generation.insert()
 _NEWEST = (
     select(turn_record)
@@ -187,6 +206,11 @@ def latest(connection: Connection, owner: UUID) -> Checkpoint | None:
 
 def write(connection: Connection, owner: UUID, value: Checkpoint) -> None:
     connection.execute(_WRITE, {"principal": owner, **value.__dict__})
+
+
+def write_unchanged(connection: Connection, owner: UUID, seq: int, turn: UUID) -> None:
+    """The checkpoint of a turn that left the volume as the last one had it."""
+    connection.execute(_WRITE_UNCHANGED, {"of": owner, "to_seq": seq, "by": turn, "now": now_us()})
 
 
 def record_turn(
@@ -254,11 +278,13 @@ def newest_folds(connection: Connection, owner: UUID, before: int, limit: int) -
 
 def fold(connection: Connection, owner: UUID, seq: int, extract: str) -> None:
     """Store the extract of one turn; its words stay retrievable."""
-    connection.execute(
-        update(turn_record)
-        .where(turn_record.c.principal == owner, turn_record.c.seq == seq)
-        .values(folded=storable(extract))
-    )
+    fold_all(connection, owner, {seq: extract})
+
+
+def fold_all(connection: Connection, owner: UUID, extracts: Mapping[int, str]) -> None:
+    """The same for several turns, by the seq of each."""
+    rows = [{"of": owner, "at_seq": seq, "extract": storable(extract)} for seq, extract in extracts.items()]
+    connection.execute(_FOLD, rows)
 
 
 def write_generation(connection: Connection, owner: UUID, value: CommittedGeneration) -> None:

@@ -55,6 +55,11 @@ POSTGRESQL_PATIENCE = {
 }
 
 
+CLOCK_KEPT_US = 2_000_000
+_CLOCK = "nightporter_clock"
+_ASK_CLOCK = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+
+
 class DatabaseUnavailable(Exception):
     """The database cannot be reached or written now; nothing of the transaction happened."""
 
@@ -94,11 +99,32 @@ def create_engine(url: str) -> Engine:
     """An engine for work outside the two doors (migrations, the command line)."""
     if sqlite_path(url) is not None:
         return _sqlite_engine(url, "BEGIN IMMEDIATE")
+    return sqlalchemy.create_engine(
+        _postgresql(url), pool_size=READERS, pool_pre_ping=True, connect_args=_patience(url)
+    )
+
+
+def _postgresql(url: str) -> sqlalchemy.URL:
     parsed = sqlalchemy.make_url(url)
-    if parsed.drivername == "postgresql":
-        parsed = parsed.set(drivername="postgresql+psycopg")
-    patience = {key: value for key, value in POSTGRESQL_PATIENCE.items() if key not in parsed.query}
-    return sqlalchemy.create_engine(parsed, pool_size=READERS, pool_pre_ping=True, connect_args=patience)
+    return parsed.set(drivername="postgresql+psycopg") if parsed.drivername == "postgresql" else parsed
+
+
+def _patience(url: str) -> dict[str, int]:
+    """What the URL itself does not say."""
+    given = sqlalchemy.make_url(url).query
+    return {key: value for key, value in POSTGRESQL_PATIENCE.items() if key not in given}
+
+
+def _postgresql_engine(url: str, **options: Any) -> Engine:
+    """For the two doors: a connection that turns out to be gone is taken anew (``Database._run``), not asked before."""
+    return sqlalchemy.create_engine(_postgresql(url), pool_size=READERS, connect_args=_patience(url), **options)
+
+
+def _set_read_only(connection: Any, _record: object) -> None:
+    """A snapshot for each transaction: said once, when it connects."""
+    from psycopg import IsolationLevel
+
+    connection.isolation_level, connection.read_only = IsolationLevel.REPEATABLE_READ, True
 
 
 class Database:
@@ -107,7 +133,10 @@ class Database:
     def __init__(self, url: str) -> None:
         self.url = url
         self.is_sqlite = sqlite_path(url) is not None
-        self._writer = create_engine(url)
+        self._writer = create_engine(url) if self.is_sqlite else _postgresql_engine(url)
+        self._reading = None if self.is_sqlite else _postgresql_engine(url)
+        if self._reading is not None:
+            event.listen(self._reading, "connect", _set_read_only)
         # One connection is one transaction at a time, whichever thread comes.
         self._writing = threading.Lock() if self.is_sqlite else contextlib.nullcontext()
         self._write_threads = ThreadPoolExecutor(1 if self.is_sqlite else READERS, "database-write")
@@ -170,8 +199,8 @@ class Database:
         return self._run(self._reader().begin, query)
 
     def _reader(self) -> Engine:
-        if not self.is_sqlite:
-            return self._writer.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+        if self._reading is not None:
+            return self._reading
         # A connection a thread: a reader never waits for the writer, nor for another reader.
         engine: Engine | None = getattr(self._local, "engine", None)
         if engine is None:
@@ -205,21 +234,26 @@ class Database:
     def _run(begin: Callable[[], AbstractContextManager[Connection]], function: Callable[[Connection], T]) -> T:
         with _errors_named():
             for _ in range(CLASH_RETRIES):
+                committing = False
                 try:
                     with begin() as connection:
-                        return function(connection)
+                        found = function(connection)
+                        committing = True
+                    return found
                 except DBAPIError as error:
                     # Two transactions wanted the same rows in another order; one of them was rolled back to go again.
-                    if getattr(error.orig, "sqlstate", None) not in CLASHES:
+                    if getattr(error.orig, "sqlstate", None) in CLASHES:
+                        time.sleep(random.random() / 50)
+                    elif committing or not error.connection_invalidated:
                         raise
-                    time.sleep(random.random() / 50)
+                    # Else a connection that had been cut before: nothing of this was done, the next one is new.
             with begin() as connection:
                 return function(connection)
 
     def close(self) -> None:
         self._write_threads.shutdown(wait=True)
         self._read_threads.shutdown(wait=True)
-        for engine in [self._writer, *self._readers]:
+        for engine in [self._writer, *self._readers, *([self._reading] if self._reading is not None else [])]:
             engine.dispose()
 
 
@@ -267,8 +301,16 @@ def today() -> str:
 
 
 def database_now_us(connection: Connection) -> int:
-    """The database's own clock: what leases between hosts are compared by."""
+    """The database's own clock: what leases between hosts are compared by.
+
+    A connection asks for it now and then; in between it goes on by this host's, that neither stops nor is ever set.
+    """
     if connection.dialect.name == "sqlite":
         return now_us()
-    value: Any = connection.exec_driver_sql("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint").scalar()
-    return int(value)
+    now = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
+    asked_at, ahead = connection.info.get(_CLOCK, (now - CLOCK_KEPT_US - 1, 0))
+    if now - asked_at > CLOCK_KEPT_US:
+        value: Any = connection.exec_driver_sql(_ASK_CLOCK).scalar()
+        ahead = int(value) - now
+        connection.info[_CLOCK] = (now, ahead)
+    return now + int(ahead)

@@ -6,7 +6,7 @@ the whole value, in any case, through an index: it costs the same whatever the h
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -80,6 +80,10 @@ _FIND = (
     .limit(bindparam("most"))
 )
 _FIND_FIRST = _FIND.order_by(None).order_by(turn_fact.c.seq)
+_INSERT = turn_fact.insert()
+_DELETE = delete(turn_fact).where(
+    turn_fact.c.principal == bindparam("of"), turn_fact.c.seq.in_(bindparam("seqs", expanding=True))
+)
 _TROUBLE = select(folding.c.failures, folding.c.reason, folding.c.at).where(folding.c.principal == bindparam("of"))
 
 
@@ -90,14 +94,20 @@ def key_of(value: str) -> str:
 
 def write(connection: Connection, owner: UUID, seq: int, facts: Sequence[tuple[str, str]]) -> None:
     """Keep the (kind, value) pairs of one turn, in place of what was kept of it before."""
-    connection.execute(delete(turn_fact).where(turn_fact.c.principal == owner, turn_fact.c.seq == seq))
+    write_all(connection, owner, {seq: facts})
+
+
+def write_all(connection: Connection, owner: UUID, facts: Mapping[int, Sequence[tuple[str, str]]]) -> None:
+    """The same for several turns, by the seq of each."""
+    connection.execute(_DELETE, {"of": owner, "seqs": list(facts)})
     rows = [
         {"principal": owner, "seq": seq, "position": position, "kind": kind, "value": storable(value),
          "lookup": key_of(value)}
-        for position, (kind, value) in enumerate(facts)
+        for seq, found in facts.items()
+        for position, (kind, value) in enumerate(found)
     ]  # fmt: skip
     if rows:
-        connection.execute(turn_fact.insert(), rows)
+        connection.execute(_INSERT, rows)
 
 
 def find(connection: Connection, owner: UUID, value: str, limit: int = 5) -> list[Found]:

@@ -106,12 +106,11 @@ COLUMNS = [inbox.c[name] for name in Row.__dataclass_fields__]
 _INSERT = inbox.insert()
 _FIND = select(*COLUMNS).where(inbox.c.dedupe_key == bindparam("key"))
 _GET = select(*COLUMNS).where(inbox.c.id == bindparam("of"))
-_OLDEST = (
-    select(*COLUMNS)
-    .where(inbox.c.principal == bindparam("owner"), inbox.c.status == bindparam("having"))
-    .order_by(inbox.c.seq)
-    .limit(1)
+_OLDEST = select(inbox.c.id).where(inbox.c.principal == bindparam("owner")).order_by(inbox.c.seq).limit(1)
+_OPEN = select(*COLUMNS).where(
+    inbox.c.id.in_([_OLDEST.where(inbox.c.status == status).scalar_subquery() for status in ("running", "pending")])
 )
+"""The oldest that was cut off, and the oldest that waits: each by its index, in one statement."""
 _RUNNING_TURN = (
     select(inbox.c.turn).where(inbox.c.principal == bindparam("owner"), inbox.c.status == "running").limit(1)
 )
@@ -152,14 +151,13 @@ def get(connection: Connection, identifier: UUID) -> Row | None:
 
 def next_open(connection: Connection, owner: UUID) -> Row | None:
     """The oldest row that was cut off in mid-turn, else the oldest that waits and has settled."""
-    for status in ("running", "pending"):
-        found = connection.execute(_OLDEST, {"owner": owner, "having": status}).one_or_none()
-        if found:
-            row = Row(**found._mapping)
-            if row.settles_at and row.settles_at > database_now_us(connection):
-                return _first_settled(connection, row)
-            return row
-    return None
+    found = [Row(**row._mapping) for row in connection.execute(_OPEN, {"owner": owner})]
+    if not found:
+        return None
+    row = next((one for one in found if one.status == "running"), found[0])
+    if row.settles_at and row.settles_at > database_now_us(connection):
+        return _first_settled(connection, row)
+    return row
 
 
 def _first_settled(connection: Connection, first: Row) -> Row | None:

@@ -31,9 +31,11 @@ from sqlalchemy import (
 from sqlalchemy.types import NullType
 from sqlmodel import Field, SQLModel
 
+from workspace_store import links
 from workspace_store import principal as principals
 from workspace_store import tenancy as tenancies
 from workspace_store.database import now_us, table, to_json
+from workspace_store.links import Link
 from workspace_store.principal import GENESIS, Head, Lease, principal
 from workspace_store.tenancy import Tenancy
 
@@ -186,8 +188,6 @@ class Fault:
     what: str
 
 
-_INSERT_EVENT = event.insert()
-_INSERT_PAYLOAD = payload.insert()
 _READ = (
     select(event, payload.c.body)
     .outerjoin(payload, and_(payload.c.principal == event.c.principal, payload.c.seq == event.c.seq))
@@ -206,15 +206,41 @@ def append(
     under: Lease | Tenancy | None,
     turn: UUID | None = None,
     at: int | None = None,
+    locked: Head | None = None,
 ) -> int:
     """Lock the principal row, check the right to write, append ``events`` in order; the new head's seq.
 
-    ``under`` is the lease of a turn, the tenancy of a sandbox manager, or None for intake and delivery.
+    ``under`` is the lease of a turn, the tenancy of a sandbox manager, or None for intake and delivery. ``locked``: the
+    head, where a statement of this transaction has locked the row and checked that right already.
     Raises StaleLease or StaleTenancy; ValueError for an unknown kind.
     """
-    epoch, (seq, previous) = _fence(connection, owner, under)
-    time = now_us() if at is None else at
-    chain, bodies = [], []
+    epoch, head = _fence(connection, owner, under) if locked is None else (under.epoch if under else None, locked)
+    made = _links(owner, head, events, epoch=epoch, turn=turn, at=now_us() if at is None else at)
+    if not made:
+        return head[0]
+    last = made[-1].event
+    links.write(connection, (event, payload), made, {owner: (last["seq"], last["hash"])})
+    return int(last["seq"])
+
+
+def append_each(connection: Connection, events: Sequence[tuple[UUID, Event]]) -> None:
+    """Append an event to each of many journals, outside any turn. Raises Away: nothing may be kept of it then."""
+    heads = principals.lock_all(connection, {owner for owner, _ in events})
+    made = []
+    for owner, item in events:
+        (link,) = _links(owner, heads[owner], [item], epoch=None, turn=None, at=now_us())
+        heads[owner] = link.event["seq"], link.event["hash"]
+        made.append(link)
+    if made:
+        links.write(connection, (event, payload), made, heads)
+
+
+def _links(
+    owner: UUID, head: Head, events: Sequence[Event], *, epoch: int | None, turn: UUID | None, at: int
+) -> list[Link]:
+    """What follows a head."""
+    seq, previous = head
+    made = []
     for item in events:
         if item.kind not in KINDS:
             raise ValueError(f"{item.kind} is not a kind of journal event")
@@ -222,20 +248,14 @@ def append(
         salt = secrets.token_bytes(SALT_BYTES)
         body = to_json(item.body)
         body_hash = hash_payload(salt, body)
-        link = hash_event(previous, seq, turn, epoch, item.kind, time, body_hash)
-        chain.append(
-            {
-                "principal": owner, "seq": seq, "turn": turn, "epoch": epoch, "kind": item.kind, "at": time,
-                "payload_hash": body_hash, "prev_hash": previous, "hash": link,
-            }
-        )  # fmt: skip
-        bodies.append({"principal": owner, "seq": seq, "salt": salt, "body": body})
+        link = hash_event(previous, seq, turn, epoch, item.kind, at, body_hash)
+        row = {
+            "principal": owner, "seq": seq, "turn": turn, "epoch": epoch, "kind": item.kind, "at": at,
+            "payload_hash": body_hash, "prev_hash": previous, "hash": link,
+        }  # fmt: skip
+        made.append(Link(row, salt, body))
         previous = link
-    if chain:
-        connection.execute(_INSERT_EVENT, chain)
-        connection.execute(_INSERT_PAYLOAD, bodies)
-        principals.advance(connection, owner, (seq, previous))
-    return seq
+    return made
 
 
 def _fence(connection: Connection, owner: UUID, under: Lease | Tenancy | None) -> tuple[int | None, Head]:

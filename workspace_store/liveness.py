@@ -48,6 +48,11 @@ class Life:
         os.close(self._descriptor)
 
 
+def host_of(identifier: str, role: str) -> str:
+    """The host that a process of this role named when it began to live."""
+    return identifier.removeprefix(f"{role}-").rpartition("-")[0]
+
+
 class Post:
     """A place that one process at a time may fill, in a role of a host; others stand by until it is free."""
 

@@ -208,6 +208,13 @@ _NEXT = (
     .where(_UNSEARCHABLE)
     .order_by(turn_record.c.principal, turn_record.c.seq)
     .limit(bindparam("most"))
+    # Another runner may be at it as well: what it has in hand is left to it.
+    .with_for_update(skip_locked=True)
+)
+_SEARCHABLE = (
+    update(turn_record)
+    .where(turn_record.c.principal == bindparam("of"), turn_record.c.seq == bindparam("at_seq"))
+    .values(searchable=True)
 )
 BATCH = 5
 """Turns in one transaction: a few milliseconds, in which no message is accepted."""
@@ -220,17 +227,15 @@ def any_turn_due(connection: Connection) -> bool:
 
 def index_turns(connection: Connection, most: int = BATCH) -> list[UUID]:
     """Make the next turns searchable; whose they are."""
-    return [row.principal for row in connection.execute(_NEXT, {"most": most}).all() if _index_turn(connection, row)]
-
-
-def _index_turn(connection: Connection, row: Any) -> bool:
-    mine = (turn_record.c.principal == row.principal, turn_record.c.seq == row.seq, _UNSEARCHABLE)
-    # Another runner may be at it as well: the row is the one that decides.
-    if connection.execute(update(turn_record).where(*mine).values(searchable=True)).rowcount != 1:
-        return False
-    words = pieces(turn_words(checkpoints.messages_in(connection, row)))
-    index_all(connection, [Item(row.principal, "turn", str(row.turn), piece, row.at) for piece in words])
-    return True
+    rows = connection.execute(_NEXT, {"most": most}).all()
+    items = []
+    for row in rows:
+        words = pieces(turn_words(checkpoints.messages_in(connection, row)))
+        items += [Item(row.principal, "turn", str(row.turn), piece, row.at) for piece in words]
+    if rows:
+        connection.execute(_SEARCHABLE, [{"of": row.principal, "at_seq": row.seq} for row in rows])
+    index_all(connection, items)
+    return [row.principal for row in rows]
 
 
 def fresh_turns(connection: Connection, scope: Sequence[UUID], most: int) -> list[tuple[str, str, int]]:

@@ -21,7 +21,7 @@ from workspace_store.principal import principal
 __all__ = [
     "DEAD", "OPEN", "Address", "OutboxReply", "Reply", "Said", "answers", "any_due", "bury", "claim", "claimers",
     "counts", "discard", "edit", "is_there", "leave_uncertain", "outbox", "owner_of", "queue", "renew",
-    "replace_content", "reply_of", "retry", "sent", "sent_as", "waits", "withdraw",
+    "replace_content", "reply_of", "retry", "sent", "sent_all", "sent_as", "waits", "withdraw",
 ]  # fmt: skip
 
 CLAIM_SECONDS = 60
@@ -215,6 +215,14 @@ def sent(connection: Connection, reply: UUID, claimer: str, external_id: str | N
     """Record that a claimed reply went out; False where the claim had gone."""
     given = {"of": reply, "claimer": claimer, "sent_as": external_id, "repeated": repeated, "at": now_us()}
     return connection.execute(_SENT, given).rowcount == 1
+
+
+def sent_all(connection: Connection, replies: Sequence[UUID], claimer: str) -> None:
+    """Record that replies went out which this transaction has claimed, under their own ids."""
+    at = now_us()
+    rows = [{"of": one, "claimer": claimer, "sent_as": one.hex, "repeated": False, "at": at} for one in replies]
+    if rows:
+        connection.execute(_SENT, rows)
 
 
 def renew(connection: Connection, claimer: str) -> None:

@@ -6,16 +6,21 @@ written by a runner whose lease has gone to another. Used by the router and the 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import BigInteger, Column, Connection, Index, bindparam, func, or_, select, text, update
+from sqlalchemy import BigInteger, Column, Connection, Index, bindparam, case, func, or_, select, text, update
 from sqlmodel import Field, SQLModel
 
 from workspace_store.database import database_now_us, now_us, table
 
 LEASE_SECONDS = 10
+RING_AGAIN_US = 2_000_000
+"""How long after its bell was rung a principal is not looked at again."""
+WARM_HEAD_START_US = RING_AGAIN_US // 2
+"""So much of that has gone by when a message comes for a warm sandbox: its own host has the rest for itself."""
 GENESIS = "0" * 64
 HOUSE = UUID(int=0)
 
@@ -162,6 +167,31 @@ _LOCK = (
     .values(epoch=principal.c.epoch)
     .returning(principal.c.head_seq, principal.c.head_hash)
 )
+_LOCK_ALL = (
+    update(principal)
+    # In one order, whoever else locks several.
+    .where(
+        principal.c.id.in_(
+            select(principal.c.id)
+            .where(principal.c.id.in_(bindparam("owners", expanding=True)), ~principal.c.away)
+            .order_by(principal.c.id)
+            .with_for_update()
+            .scalar_subquery()
+        )
+    )
+    .values(epoch=principal.c.epoch)
+    .returning(principal.c.id, principal.c.head_seq, principal.c.head_hash)
+)
+_TAKE_FREE = (
+    update(principal)
+    .where(
+        principal.c.id == bindparam("of"),
+        or_(principal.c.owner.is_(None), principal.c.owner == bindparam("by")),
+        ~principal.c.away,
+    )
+    .values(owner=bindparam("by"), epoch=principal.c.epoch + 1, lease_until=bindparam("until"))
+    .returning(principal.c.epoch, principal.c.head_seq, principal.c.head_hash)
+)
 _RELEASE = (
     update(principal).where(*_HELD, principal.c.drained_seq == principal.c.inbox_seq).values(owner=None, lease_until=0)
 )
@@ -173,16 +203,17 @@ _DRAINED = (
 _RECEIVED = (
     update(principal)
     .where(principal.c.id == bindparam("of"), ~principal.c.away)
-    .values(inbox_seq=principal.c.inbox_seq + 1)
-    .returning(principal.c.inbox_seq, principal.c.owner)
+    .values(
+        inbox_seq=principal.c.inbox_seq + 1,
+        # Its own host is rung for it; others look only when that was of no use.
+        rung_at=case((principal.c.sandbox_host.is_(None), principal.c.rung_at), else_=bindparam("kept_for_host")),
+    )
+    .returning(
+        principal.c.inbox_seq, principal.c.owner, principal.c.sandbox_host, principal.c.head_seq, principal.c.head_hash
+    )
 )
 _CLOSED = select(principal.c.closed).where(principal.c.id == bindparam("of"))
 _STOP_SEQ = select(principal.c.stop_seq).where(principal.c.id == bindparam("of"))
-_ADVANCE = (
-    update(principal)
-    .where(principal.c.id == bindparam("of"))
-    .values(head_seq=bindparam("to_seq"), head_hash=bindparam("to_hash"))
-)
 
 
 def _holder(lease: Lease) -> dict[str, object]:
@@ -206,6 +237,13 @@ def take(connection: Connection, identifier: UUID, owner: str, seen: Owner) -> L
     seen_as = {"of": identifier, "seen_epoch": seen.epoch, "seen_owner": seen.owner}
     changed = connection.execute(_TAKE, {**seen_as, "by": owner, "until": until})
     return Lease(identifier, owner, seen.epoch + 1) if changed.rowcount == 1 else None
+
+
+def take_free(connection: Connection, identifier: UUID, owner: str) -> tuple[Lease, Head] | None:
+    """Take a lease that nobody has, or ``owner`` itself, and the journal's head; None: look who has it."""
+    until = database_now_us(connection) + LEASE_SECONDS * 1_000_000
+    row = connection.execute(_TAKE_FREE, {"of": identifier, "by": owner, "until": until}).one_or_none()
+    return None if row is None else (Lease(identifier, owner, row.epoch), (row.head_seq, row.head_hash))
 
 
 def kind(connection: Connection, identifier: UUID) -> str:
@@ -240,13 +278,17 @@ def lock(connection: Connection, identifier: UUID) -> Head:
     return row.head_seq, row.head_hash
 
 
+def lock_all(connection: Connection, identifiers: Collection[UUID]) -> dict[UUID, Head]:
+    """The same for many at once. Raises Away."""
+    rows = connection.execute(_LOCK_ALL, {"owners": list(identifiers)})
+    found = {row.id: (row.head_seq, row.head_hash) for row in rows}
+    if missing := set(identifiers) - set(found):
+        raise Away(_not_here(missing.pop()))
+    return found
+
+
 def _not_here(identifier: UUID) -> str:
     return f"{identifier} has moved to another installation, or was never here"
-
-
-def advance(connection: Connection, identifier: UUID, head: Head) -> None:
-    """Name the journal's new head; for ``journal.append`` alone, under the lock."""
-    connection.execute(_ADVANCE, {"of": identifier, "to_seq": head[0], "to_hash": head[1]})
 
 
 def release(connection: Connection, lease: Lease) -> bool:
@@ -287,12 +329,32 @@ def drained(connection: Connection, identifier: UUID, count: int = 1) -> None:
     connection.execute(_DRAINED, {"of": identifier, "count": count})
 
 
+@dataclass(frozen=True)
+class Received:
+    """An inbox row that was counted: its seq, who owns the lease now, and the journal's head.
+
+    ``manager``: who keeps its sandbox warm.
+    """
+
+    seq: int
+    owner: str | None
+    manager: str | None
+    head: Head
+
+
 def received(connection: Connection, identifier: UUID) -> tuple[int, str | None]:
     """Count one more inbox row, which also locks the principal's; its seq, and who owns the lease now. Raises Away."""
-    row = connection.execute(_RECEIVED, {"of": identifier}).one_or_none()
+    found = received_at(connection, identifier)
+    return found.seq, found.owner
+
+
+def received_at(connection: Connection, identifier: UUID) -> Received:
+    """The same, with the journal's head, for what is journaled under this lock. Raises Away."""
+    kept = database_now_us(connection) - WARM_HEAD_START_US
+    row = connection.execute(_RECEIVED, {"of": identifier, "kept_for_host": kept}).one_or_none()
     if row is None:
         raise Away(_not_here(identifier))
-    return row.inbox_seq, row.owner
+    return Received(row.inbox_seq, row.owner, row.sandbox_host, (row.head_seq, row.head_hash))
 
 
 def waiting(connection: Connection, identifier: UUID) -> int:

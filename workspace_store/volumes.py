@@ -211,6 +211,18 @@ class Volume(VolumeContents):
             beneath.remove_path(self._restoring)
         return generation
 
+    def part(self) -> None:
+        """Go on in a copy of ``live`` under the same id: whoever still has the old one open writes where nobody reads.
+
+        For a volume that was another host's, which may be paused and come back. A crash leaves the old or the new.
+        Raises VolumeFull, VolumeBusy, VolumeUnsteady.
+        """
+        with self._locked(), naming_full_disk():
+            with self._store.writer() as writer:
+                root = self._capture(writer).root
+            self._swap_in(root, self._store.read, self.live_id())
+            beneath.remove_path(self._restoring)
+
     def add_objects(self, make: Callable[[PackWriter, trees.Read], str]) -> str:
         """What ``make`` returns, once the objects that it wrote are there. Nothing names them yet: the next ``prune``
         drops what no generation took up."""
@@ -321,7 +333,7 @@ class Volume(VolumeContents):
             write_together(dict(((manifest, said), markers.file_of(self.path, marker))))
         return generation
 
-    def _swap_in(self, root: bytes, read: trees.Read) -> None:
+    def _swap_in(self, root: bytes, read: trees.Read, identifier: str | None = None) -> None:
         fresh = self._restoring / "live"
         self._restoring.mkdir(mode=0o700)
         fresh.mkdir(mode=0o700)
@@ -329,7 +341,7 @@ class Volume(VolumeContents):
             fd = os.open(fresh, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
                 layout.lay_out(read, root, fd, self._owner())
-                (fresh / "id").write_text(str(uuid4()))
+                (fresh / "id").write_text(identifier or str(uuid4()))
                 beneath.sync_filesystem(fd)
             finally:
                 os.close(fd)

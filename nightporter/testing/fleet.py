@@ -4,8 +4,13 @@ one folder of volumes.
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 from collections.abc import Sequence
 from pathlib import Path
+
+from sqlalchemy import make_url
 
 from nightporter.testing.house import House
 from nightporter.testing.servers import PostgreSQL, Valkey
@@ -42,6 +47,20 @@ class Fleet:
         for house in (self.gateway, *self.hosts.values()):
             house.start()
         return self
+
+    @property
+    def conninfo(self) -> str:
+        """Of the database, for libpq."""
+        return self.postgresql.conninfo(str(make_url(self.settings["database_url"]).database))
+
+    def kill(self, name: str) -> None:
+        """SIGKILL to every process of a host at once, as when its power goes."""
+        house = self.hosts[name]
+        assert house.process is not None
+        for pid in [house.process.pid, *house.tree()]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        house.kill_everything()
 
     def stop(self) -> None:
         """Everything, in the order that loses nothing."""

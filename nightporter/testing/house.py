@@ -69,7 +69,10 @@ class House:
         self.output = []
         threading.Thread(target=self._collect, args=(self.process,), daemon=True).start()
         process = self.process
-        wait_until(lambda: self._ready() or process.poll() is not None, f"{self.command} says it is ready")
+        try:
+            wait_until(lambda: self._ready() or process.poll() is not None, f"{self.command} says it is ready")
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.log()[-4000:]}") from None
         assert self._ready(), self.log()
         return self
 

@@ -39,7 +39,7 @@ class Turns:
     alone: list[str] = field(default_factory=list)
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
-    def begin(self, connection: Connection, lease: Lease, row: Row, alone: bool) -> UUID:
+    def begin(self, connection: Connection, lease: Lease, row: Row, alone: bool, locked: object = None) -> UUID:
         turn = row.turn or uuid4()
         journal.append(connection, lease.principal, [Event("turn.started", {})], under=lease, turn=turn)
         inbox.start(connection, row.id, turn, alone=alone)

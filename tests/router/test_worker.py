@@ -63,10 +63,14 @@ async def until(condition: Callable[[], object]) -> None:
 
 @asynccontextmanager
 async def working(
-    valkey: Valkey, turns: Turns, concurrency: int = 4, serve: Callable[[UUID], Awaitable[None]] | None = None
+    valkey: Valkey,
+    turns: Turns,
+    concurrency: int = 4,
+    serve: Callable[[UUID], Awaitable[None]] | None = None,
+    host: str = HOST,
 ) -> AsyncIterator[TurnWorker]:
     worker = TurnWorker(
-        [queue_name(HOST), queue_name()], valkey.connect, serve or turns.serve, turns.stopped.append, concurrency
+        [queue_name(host), queue_name()], valkey.connect, serve or turns.serve, turns.stopped.append, concurrency
     )
     running = asyncio.create_task(worker.run())
     try:
@@ -316,3 +320,19 @@ async def test_a_reader_to_whom_nothing_comes_stays_connected(valkey: Valkey, mo
         first = await asyncio.to_thread(readers)
         await until(lambda: all(int(count) >= int(first.get(one, 0)) + 2 for one, count in readers().items()))
         assert readers().keys() == first.keys()
+
+
+async def test_bells_of_a_host_that_is_full_ring_for_all(valkey: Valkey) -> None:
+    """Whoever is rung for where their sandbox is warm does not wait there for room that others have."""
+    here, elsewhere = Turns(), Turns()
+    async with working(valkey, here, concurrency=1):
+        for _ in range(2):
+            enqueue(valkey.connect(), uuid4(), HOST)
+        # One of its readers waits with a slot of its own.
+        await here.until(2)
+        async with working(valkey, elsewhere, host="other"):
+            wanted = uuid4()
+            enqueue(valkey.connect(), wanted, HOST)
+            await elsewhere.until(1)
+        here.gate.set()
+    assert elsewhere.served == [wanted]
