@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import structlog
+from hypothesis import HealthCheck, settings
 
 from tests import compiled, once
 from tests.buckets import ObjectStore
@@ -24,6 +25,9 @@ FILE = "nightporter.db"
 # Nothing here meets the world: one certificate to trust, where each client would read all of the system's (25 ms).
 os.environ["SSL_CERT_FILE"] = str(Path(__file__).with_name("one_certificate.pem"))
 compiled.share()
+# How long an example takes says how much else the machine has to do.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 # A logged error as plain lines: the panels of rich, with all variables, take a second of a processor each.
 structlog.configure(
     [

@@ -59,7 +59,7 @@ def test_an_odd_address_is_refused(address: str) -> None:
         compose(key="k", own_address="porter@example.org", to=[address], thread=Thread("x"), text="x", now=NOW)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text(max_size=300), st.text(max_size=300), st.text(max_size=300))
 def test_whatever_is_written_stays_in_its_place(subject: str, name: str, text: str) -> None:
     mail = compose(

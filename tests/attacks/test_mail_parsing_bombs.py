@@ -97,14 +97,14 @@ def test_a_charset_label_never_fails(charset: str) -> None:
     mail.reply_text.encode()  # holds no lone surrogate
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.binary(max_size=2000))
 def test_any_bytes_are_a_mail(data: bytes) -> None:
     mail = parse(data)
     (mail.reply_text + mail.subject + mail.from_name + mail.context).encode()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.sampled_from([
     b"Content-Type: multipart/mixed; boundary=b\r\n", b"Content-Type: message/rfc822\r\n", b"\r\n", b"--b\r\n", b"--b--\r\n", b"Content-Type: text/html\r\n",
     b"<blockquote>", b"</div>", b"> quoted\r\n", b"On Mon, 1 Jan 2020 at 10:00, A <a@b.c> wrote:\r\n", b"-- \r\n", b"From: x\r\n", b"Subject: =?utf-8?b?",

@@ -43,7 +43,7 @@ SHOWN = {
     "history": 'history -s -- "echo $S"',
     "deep": 'mkdir -p -- "d/${S:0:200}" 2>/dev/null && cd -- "d/${S:0:200}"; true',
 }
-common = {"deadline": None, "suppress_health_check": list(HealthCheck), "print_blob": True}
+common = {"suppress_health_check": list(HealthCheck), "print_blob": True}
 whole = {**common, "phases": set(Phase) - {Phase.shrink}}
 """For lives of a guest, each of seconds: a failure is said at once."""
 

@@ -82,7 +82,7 @@ def test_nobody_finds_another_ones_words_whatever_is_asked(database: Database, o
 WORDS = st.lists(st.sampled_from(["door", "code", "ann", "4711", "or", "key"]), min_size=1, max_size=5).map(" ".join)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     notes=st.lists(st.tuples(st.booleans(), WORDS), min_size=1, max_size=8),
     query=st.one_of(WORDS, st.text(max_size=40)),
@@ -134,7 +134,7 @@ def test_a_note_of_what_no_database_stores_is_kept_readable(database: Database, 
     )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_nobody_ever_finds_another_ones_words(database: Database, data: st.DataObject) -> None:
     """Notes, turns, imported words and vectors, by words and by meaning, of people and rooms, merged or not."""

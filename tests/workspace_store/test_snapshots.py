@@ -18,7 +18,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workspace_store import stat_index
@@ -356,7 +356,7 @@ def act(volume: Volume, actions: list[tuple[str, int, bytes, bytes]]) -> None:
                 os.rename(chosen, path)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(ACTIONS, ACTIONS, ACTIONS)
 def test_any_tree_comes_back_from_any_later_one(
     first: list[tuple[str, int, bytes, bytes]],

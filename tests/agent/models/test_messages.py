@@ -70,7 +70,7 @@ SAID = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.lists(SAID, max_size=6), max_size=3), st.lists(SAID, max_size=6))
 def test_no_history_at_all_is_refused(recent: list[list[Said]], turn: list[Said]) -> None:
     async def check() -> None:

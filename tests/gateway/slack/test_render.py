@@ -17,7 +17,7 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(PIECES, max_size=60))
 def test_only_links_of_ours_are_tokens(pieces: list[str]) -> None:
     for chunk in render("".join(pieces), limit=200):

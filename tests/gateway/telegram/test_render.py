@@ -14,7 +14,7 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(PIECES, max_size=60))
 def test_every_message_is_well_formed_and_short_enough(pieces: list[str]) -> None:
     for chunk in render("".join(pieces), limit=100):
@@ -25,7 +25,7 @@ def test_every_message_is_well_formed_and_short_enough(pieces: list[str]) -> Non
         assert markup.text.strip()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.text("abc😀é \n.", min_size=1, max_size=300), max_size=5))
 def test_no_letter_is_lost(paragraphs: list[str]) -> None:
     said = "\n\n".join(paragraphs)

@@ -227,7 +227,6 @@ async def look(guest: Guest, folder: str) -> list[str]:
 
 
 common = {
-    "deadline": None,
     "suppress_health_check": list(HealthCheck),
     "print_blob": True,
     "phases": set(Phase) - {Phase.shrink},  # the whole of a failure is said soon
