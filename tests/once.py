@@ -10,23 +10,23 @@ from pathlib import Path
 
 import pytest
 
-_folder: Path | None = None
+_FOLDER = "TESTS_ONCE_FOLDER"
+"""Of the environment: processes that tests start are of the same run."""
 
 
 def begin(factory: pytest.TempPathFactory) -> None:
-    global _folder
     base = factory.getbasetemp()
-    _folder = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    os.environ[_FOLDER] = str(base.parent if "PYTEST_XDIST_WORKER" in os.environ else base)
 
 
 def once(name: str, make: Callable[[Path], None]) -> Path:
     """A folder that ``make`` has filled, whoever called first; nobody changes what is in it."""
-    assert _folder is not None
-    made = _folder / f"once-{name}"
-    with (_folder / f"once-{name}.lock").open("w") as lock:
+    folder = Path(os.environ[_FOLDER])
+    made = folder / f"once-{name}"
+    with (folder / f"once-{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not made.exists():
-            fresh = Path(tempfile.mkdtemp(dir=_folder))
+            fresh = Path(tempfile.mkdtemp(dir=folder))
             make(fresh)
             fresh.rename(made)
     return made
