@@ -393,11 +393,11 @@ class TurnRunner:
                 memory_sessions.ended(connection, turn.principal, memory_sessions.REST_SECONDS)
             rows = [row.id for row in turn.rows]
             inbox.finish(connection, rows, turn.status)
-            principal.drained(connection, turn.principal, len(rows))
             changes.told(connection, [change.key for change in turn.changed])
             if old_turns.due(connection, turn.principal):
+                principal.drained(connection, turn.principal, len(rows))
                 return False
-            return principal.release(connection, turn.lease)
+            return principal.drain_and_release(connection, turn.lease, len(rows))
 
         # Whoever delivers a reply claims it durably first.
         released = await self.database.write(transaction, followed=bool(replies))

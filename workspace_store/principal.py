@@ -195,6 +195,17 @@ _TAKE_FREE = (
 _RELEASE = (
     update(principal).where(*_HELD, principal.c.drained_seq == principal.c.inbox_seq).values(owner=None, lease_until=0)
 )
+_ALL_DRAINED = principal.c.drained_seq + bindparam("count") == principal.c.inbox_seq
+_DRAIN_AND_RELEASE = (
+    update(principal)
+    .where(*_HELD)
+    .values(
+        drained_seq=principal.c.drained_seq + bindparam("count"),
+        owner=case((_ALL_DRAINED, None), else_=principal.c.owner),
+        lease_until=case((_ALL_DRAINED, 0), else_=principal.c.lease_until),
+    )
+    .returning(principal.c.owner)
+)
 _DRAINED = (
     update(principal)
     .where(principal.c.id == bindparam("of"))
@@ -298,6 +309,14 @@ def release(connection: Connection, lease: Lease) -> bool:
     """
     changed = connection.execute(_RELEASE, _holder(lease))
     return changed.rowcount == 1
+
+
+def drain_and_release(connection: Connection, lease: Lease, count: int) -> bool:
+    """``drained`` and ``release`` in one. Raises StaleLease."""
+    row = connection.execute(_DRAIN_AND_RELEASE, {**_holder(lease), "count": count}).one_or_none()
+    if row is None:
+        raise StaleLease(_gone(lease))
+    return row.owner is None
 
 
 def abandon(connection: Connection, lease: Lease) -> None:
