@@ -21,7 +21,7 @@ import workspace_store
 from workspace_store import journal, memory_index, principal, schema
 
 BATCH = 500
-_NOT_DATA = ("alembic_version", "memory_search")
+_NOT_DATA = ("alembic_version", "memory_search", "schema_floor")
 
 
 class TransferError(Exception):

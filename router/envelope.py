@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from hashlib import sha256
 from typing import Any
 
@@ -85,9 +85,15 @@ class Envelope:
     @staticmethod
     def from_json(body: str) -> Envelope:
         found = json.loads(body)
-        found["sender"] = Claim(**found["sender"])
-        found["attachments"] = tuple(Attachment(**item) for item in found["attachments"])
-        return Envelope(**found)
+        found["sender"] = Claim(**_known(Claim, found["sender"]))
+        found["attachments"] = tuple(Attachment(**_known(Attachment, item)) for item in found["attachments"])
+        return Envelope(**_known(Envelope, found))
+
+
+def _known(kind: type, found: dict[str, Any]) -> dict[str, Any]:
+    """What this release knows of it: a newer one may have added what can be left out."""
+    names = {field.name for field in fields(kind)}
+    return {name: value for name, value in found.items() if name in names}
 
 
 clean = storable

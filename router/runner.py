@@ -29,6 +29,7 @@ from sandbox_runner.turn import TurnRunner
 from sandbox_runner.turn_in_hand import Begun
 from workspace_store import bursts, drafts, inbox, journal, liveness, outbox, principal, wholeness
 from workspace_store.database import Database, DatabaseUnavailable, database_now_us
+from workspace_store.formats import FORMAT
 from workspace_store.inbox import Row
 from workspace_store.journal import Event
 from workspace_store.outbox import Address
@@ -42,6 +43,7 @@ POISON_CRASHES = 3
 # What keeps a turn from going on and is none of its own doing: nothing is lost, and nothing counted against it.
 NOT_NOW = (DatabaseUnavailable, ManagerAway, StaleTenancy)
 RETRY_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0)
+RING_AGAIN_SECONDS = 1.0
 
 
 class AloneGate:
@@ -111,6 +113,16 @@ def _settled_in(connection: Connection, owner: UUID) -> float | None:
     return None if at is None else max(0.0, (at - database_now_us(connection)) / 1e6)
 
 
+class OfNewerRelease(Exception):
+    """A principal's records are of a newer release: they are not touched here."""
+
+    def __init__(self, form: int) -> None:
+        super().__init__(
+            f"what is recorded is in form {form} of a newer release, and this one reads up to {FORMAT}: its messages "
+            "wait for a host of that release; upgrade this one"
+        )
+
+
 @dataclass
 class Runner:
     """Serves principals in one process. ``id`` names its lock file: what makes it alive to others."""
@@ -131,6 +143,8 @@ class Runner:
     """Principals whose lease is in hand."""
     looked_into: set[UUID] = field(default_factory=set)
     """Principals whose records this process found whole when it met them first."""
+    left: set[UUID] = field(default_factory=set)
+    """Principals whose records this release cannot read."""
     rung_again: set[UUID] = field(default_factory=set)
     """Those of them for whom a bell rang meanwhile."""
     _served_at: float = 0.0
@@ -166,11 +180,21 @@ class Runner:
                 if taken is not None:
                     await self._drain(*taken)
                 return
+            except OfNewerRelease as error:
+                self._leave_to_newer(owner, error)
+                return
             except NOT_NOW as error:
                 log.warning("not now; trying again", principal=str(owner), reason=str(error))
                 if pause is None:
                     return
                 await asyncio.sleep(pause)
+
+    def _leave_to_newer(self, owner: UUID, error: OfNewerRelease) -> None:
+        """Ring again after a while, for whoever reads what is recorded; nothing of the message is touched."""
+        if owner not in self.left:
+            self.left.add(owner)
+            log.warning("left to a newer release", principal=str(owner), reason=str(error))
+        asyncio.get_running_loop().call_later(RING_AGAIN_SECONDS, self.hand_over, owner)
 
     async def _take(self, owner: UUID) -> tuple[Lease, Next] | None:
         def transaction(connection: Connection) -> tuple[Lease, Next] | None:
@@ -179,6 +203,8 @@ class Runner:
             seen = self._look(connection, owner)
             if seen is None or not self._may_take(seen):
                 return None
+            if not seen.is_readable:
+                raise OfNewerRelease(seen.format)
             lease = principal.take(connection, owner, self.id, seen)
             if lease is None:
                 return None

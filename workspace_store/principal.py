@@ -15,6 +15,7 @@ from sqlalchemy import BigInteger, Column, Connection, Index, bindparam, case, f
 from sqlmodel import Field, SQLModel
 
 from workspace_store.database import database_now_us, now_us, table
+from workspace_store.formats import FORMAT
 
 LEASE_SECONDS = 10
 RING_AGAIN_US = 2_000_000
@@ -93,6 +94,8 @@ class Principal(SQLModel, table=True):
     closed: bool = False
     # Moved to another installation: no lease, tenancy, message or event is given for it here any more.
     away: bool = Field(default=False, sa_column_kwargs={"server_default": text("false")})
+    # What it takes to read the records of this principal (``formats``).
+    format: int = Field(default=1, sa_column_kwargs={"server_default": "1"})
     # Until when its sandbox is to sleep as soon as no turn is in it: another host wants it, or somebody packs it.
     rest_until: int = Field(default=0, sa_column=Column(BigInteger, nullable=False, server_default="0"))
 
@@ -124,6 +127,13 @@ class Owner:
     owner: str | None
     epoch: int
     expired: bool
+    format: int = 0
+    """What it takes to read the principal's records."""
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether this release reads them; else they are a newer one's."""
+        return self.format <= FORMAT
 
 
 def create(connection: Connection, identifier: UUID, kind: str) -> None:
@@ -132,23 +142,31 @@ def create(connection: Connection, identifier: UUID, kind: str) -> None:
         principal.insert().values(
             id=identifier, kind=kind, created_at=now_us(), epoch=0, lease_until=0,
             inbox_seq=0, drained_seq=0, stop_seq=0, rung_at=0, head_seq=0, head_hash=GENESIS, sandbox_epoch=0,
-            sandbox_until=0, generation=0, closed=False, away=False, rest_until=0,
+            sandbox_until=0, generation=0, closed=False, away=False, rest_until=0, format=FORMAT,
         )
     )  # fmt: skip
 
 
 # Statements of the hot path are built once: building one costs five times what executing it does.
 _KIND = select(principal.c.kind).where(principal.c.id == bindparam("of"))
-_LOOK = select(principal.c.owner, principal.c.epoch, principal.c.lease_until).where(principal.c.id == bindparam("of"))
+_LOOK = select(principal.c.owner, principal.c.epoch, principal.c.lease_until, principal.c.format).where(
+    principal.c.id == bindparam("of")
+)
 _TAKE = (
     update(principal)
     .where(
         principal.c.id == bindparam("of"),
         principal.c.epoch == bindparam("seen_epoch"),
         principal.c.owner.is_not_distinct_from(bindparam("seen_owner")),
+        principal.c.format <= bindparam("reads"),
         ~principal.c.away,
     )
-    .values(owner=bindparam("by"), epoch=bindparam("seen_epoch") + 1, lease_until=bindparam("until"))
+    .values(
+        owner=bindparam("by"),
+        epoch=bindparam("seen_epoch") + 1,
+        lease_until=bindparam("until"),
+        format=bindparam("reads"),
+    )
 )
 _HELD = (
     principal.c.id == bindparam("of"),
@@ -187,9 +205,12 @@ _TAKE_FREE = (
     .where(
         principal.c.id == bindparam("of"),
         or_(principal.c.owner.is_(None), principal.c.owner == bindparam("by")),
+        principal.c.format <= bindparam("reads"),
         ~principal.c.away,
     )
-    .values(owner=bindparam("by"), epoch=principal.c.epoch + 1, lease_until=bindparam("until"))
+    .values(
+        owner=bindparam("by"), epoch=principal.c.epoch + 1, lease_until=bindparam("until"), format=bindparam("reads")
+    )
     .returning(principal.c.epoch, principal.c.head_seq, principal.c.head_hash)
 )
 _RELEASE = (
@@ -238,23 +259,33 @@ def look(connection: Connection, identifier: UUID) -> Owner | None:
 
 
 def owner_of(connection: Connection, row: Any) -> Owner:
-    """Of a row with ``owner``, ``epoch`` and ``lease_until``."""
-    return Owner(row.owner, row.epoch, row.lease_until < database_now_us(connection))
+    """Of a row with ``owner``, ``epoch``, ``lease_until`` and ``format``."""
+    return Owner(row.owner, row.epoch, row.lease_until < database_now_us(connection), row.format)
 
 
 def take(connection: Connection, identifier: UUID, owner: str, seen: Owner) -> Lease | None:
-    """Take the lease over from what was seen; None where another was quicker. Adds one to the epoch."""
+    """Take the lease over from what was seen; None where another was quicker, or the records are a newer release's.
+
+    Adds one to the epoch, and marks the records as of this release.
+    """
     until = database_now_us(connection) + LEASE_SECONDS * 1_000_000
     seen_as = {"of": identifier, "seen_epoch": seen.epoch, "seen_owner": seen.owner}
-    changed = connection.execute(_TAKE, {**seen_as, "by": owner, "until": until})
+    changed = connection.execute(_TAKE, {**seen_as, "by": owner, "until": until, "reads": FORMAT})
     return Lease(identifier, owner, seen.epoch + 1) if changed.rowcount == 1 else None
 
 
 def take_free(connection: Connection, identifier: UUID, owner: str) -> tuple[Lease, Head] | None:
     """Take a lease that nobody has, or ``owner`` itself, and the journal's head; None: look who has it."""
     until = database_now_us(connection) + LEASE_SECONDS * 1_000_000
-    row = connection.execute(_TAKE_FREE, {"of": identifier, "by": owner, "until": until}).one_or_none()
+    given = {"of": identifier, "by": owner, "until": until, "reads": FORMAT}
+    row = connection.execute(_TAKE_FREE, given).one_or_none()
     return None if row is None else (Lease(identifier, owner, row.epoch), (row.head_seq, row.head_hash))
+
+
+def written_in(connection: Connection, identifier: UUID, form: int) -> None:
+    """What was written of a principal takes a release that reads this form, from now on."""
+    query = update(principal).where(principal.c.id == identifier, principal.c.format < form).values(format=form)
+    connection.execute(query)
 
 
 def kind(connection: Connection, identifier: UUID) -> str:

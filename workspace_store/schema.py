@@ -13,7 +13,9 @@ from workspace_store.database import create_engine, sqlite_path
 if TYPE_CHECKING:
     from alembic.config import Config
 
-HEAD = "0023"
+HEAD = "0024"
+OLDEST = "0024"
+"""The schema of the oldest release that runs on this one: every migration after it only adds (CONTRIBUTING.md)."""
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
@@ -37,6 +39,14 @@ def version(connection: Connection) -> str | None:
     return None if found is None else str(found)
 
 
+def is_for_older(connection: Connection) -> bool:
+    """Whether this release runs on a newer one's schema: all that was added since, it may leave alone."""
+    if not inspect(connection).has_table("schema_floor"):
+        return False
+    oldest = connection.execute(text("SELECT oldest FROM schema_floor")).scalar()
+    return oldest is not None and str(oldest) <= HEAD
+
+
 def upgrade(url: str) -> bool:
     """Bring the database to this release's schema; whether anything had to be done.
 
@@ -57,6 +67,8 @@ def upgrade(url: str) -> bool:
             if found == HEAD:
                 return False
             if found is not None and found > HEAD:
+                if is_for_older(connection):
+                    return False
                 raise SchemaTooNew(
                     f"the database is at schema {found} and this release knows {HEAD}; start the newer release"
                 )
@@ -68,6 +80,8 @@ def upgrade(url: str) -> bool:
             from alembic import command
 
             command.upgrade(alembic_config(connection), "head")
+            connection.execute(text("DELETE FROM schema_floor"))
+            connection.execute(text("INSERT INTO schema_floor (oldest) VALUES (:oldest)"), {"oldest": OLDEST})
             return True
     finally:
         engine.dispose()

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, and_, bindparam, case, select, update
 
 from workspace_store.checkpoints import generation
 from workspace_store.database import database_now_us
+from workspace_store.formats import FORMAT
 from workspace_store.principal import LEASE_SECONDS, Head, principal
 
 UIDS_LOCK = 61158
@@ -102,13 +103,14 @@ def look(connection: Connection, identifier: UUID) -> Tenant:
 
 
 def take(connection: Connection, identifier: UUID, host: str, seen: Tenant) -> Tenancy | None:
-    """Take the tenancy over from what was seen; None where another was quicker."""
+    """Take the tenancy over from what was seen; None where another was quicker, or the volume is a newer release's."""
     changed = connection.execute(
         update(principal)
         .where(
             principal.c.id == identifier,
             principal.c.sandbox_epoch == seen.epoch,
             principal.c.sandbox_host.is_not_distinct_from(seen.host),
+            principal.c.format <= FORMAT,
             ~principal.c.away,
         )
         .values(

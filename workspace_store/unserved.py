@@ -7,17 +7,19 @@ from uuid import UUID
 from sqlalchemy import Connection, func, select, update
 
 from workspace_store.database import database_now_us
+from workspace_store.formats import FORMAT
 from workspace_store.principal import principal
 
 
 def with_mail(connection: Connection, not_rung_since: int, limit: int = 1000) -> list[UUID]:
-    """Principals with undrained mail and no bell since ``not_rung_since``, unless somebody owns them."""
+    """Principals with undrained mail and no bell since ``not_rung_since``, whom nobody owns and this release reads."""
     rows = connection.execute(
         select(principal.c.id)
         .where(
             principal.c.drained_seq < principal.c.inbox_seq,
             principal.c.rung_at <= not_rung_since,
             principal.c.owner.is_(None),
+            principal.c.format <= FORMAT,
             ~principal.c.away,
         )
         .limit(limit)

@@ -57,6 +57,7 @@ _LOOK = (
         principal.c.owner,
         principal.c.epoch,
         principal.c.lease_until,
+        principal.c.format,
         principal.c.head_seq,
         principal.c.head_hash,
         principal.c.generation,

@@ -14,13 +14,15 @@ import pytest
 from sqlalchemy import Connection
 
 from identity.users import Claim
+from router import runner
 from router.envelope import Envelope
 from router.runner import POISON_CRASHES, SUSPECT_CRASHES, AloneGate, Runner
 from sandbox_runner import texts
 from tests import processes
 from tests.workspace_store.people import lease, person
-from workspace_store import inbox, journal, outbox, principal
+from workspace_store import inbox, journal, outbox, principal, unserved
 from workspace_store.database import Database, DatabaseUnavailable, now_us
+from workspace_store.formats import FORMAT
 from workspace_store.inbox import Row
 from workspace_store.journal import Event
 from workspace_store.liveness import Life
@@ -118,6 +120,26 @@ def state(database: Database, message: UUID) -> Row:
 def owner_of(database: Database, owner: UUID) -> str | None:
     seen = database.read_now(lambda connection: principal.look(connection, owner))
     return seen.owner if seen else None
+
+
+async def test_what_a_newer_release_recorded_is_left_to_it(
+    database: Database, make_runner: Callable[..., Here], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An older host fails nothing and touches nothing: the message waits, and is rung for again."""
+    monkeypatch.setattr(runner, "RING_AGAIN_SECONDS", 0.01)
+    here, owner = make_runner(), person(database)
+    rung: asyncio.Queue[UUID] = asyncio.Queue()
+    here.runner.hand_over = rung.put_nowait
+    (message,) = mail(database, owner, "1")
+    database.write_now(lambda connection: principal.written_in(connection, owner, FORMAT + 1))
+    await here.runner.serve(owner)
+    assert here.turns.ran == []
+    assert (state(database, message).status, owner_of(database, owner)) == ("pending", None)
+    async with asyncio.timeout(5):
+        assert await rung.get() == owner
+    # A sweeper of this release leaves it, so that the newer one's finds it unrung.
+    assert database.read_now(lambda connection: unserved.with_mail(connection, 1 << 62)) == []
+    assert database.read_now(lambda connection: journal.read(connection, owner)) == []
 
 
 async def test_the_inbox_is_drained_in_order_and_the_lease_given_back(
