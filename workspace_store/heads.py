@@ -125,6 +125,10 @@ def place(principal: UUID) -> str:
     return f"volumes/{principal}"
 
 
+def manifest_name(principal: UUID, number: int, digest: str) -> str:
+    return f"{place(principal)}/generations/{number:010d}-{digest}.json"
+
+
 def exists(bucket: Bucket, principal: UUID) -> Head | None:
     """What is stored of a volume, where anything is. Raises VolumeDamaged."""
     found = bucket.get(f"{place(principal)}/head.json")

@@ -185,7 +185,7 @@ class StoredVolume(Volume):
         return found
 
     def _manifest_name(self, number: int, digest: str) -> str:
-        return f"{heads.place(self.principal)}/generations/{number:010d}-{digest}.json"
+        return heads.manifest_name(self.principal, number, digest)
 
     # Into the store
 

@@ -27,7 +27,7 @@ from identity.luggage import Arrival
 from identity.moves import MoveRefused
 from identity.users import Claim
 from nightporter import signing
-from nightporter.moving import activating, tokens
+from nightporter.moving import activating, in_bucket, tokens
 from nightporter.moving.installation import Installation
 from workspace_store import archives, bundles, liveness, schema
 from workspace_store.blobs import DirectoryBlobs
@@ -115,7 +115,7 @@ def arrive(house: Installation, wanted: Wanted) -> Arrived:
             arrival = _who(house, head, wanted)
             _check_identities(house, file, bundle, arrival, wanted)
             _check_room(house, wanted.file)
-            with _alone(house, head.bundle), _Staged(house, head.bundle) as staged:
+            with _alone(house, head.bundle), _staged(house, head.bundle) as staged:
                 staged.fill(file, bundle, head, arrival)
                 activation = activating.Activation(file, bundle, head, arrival, wanted)
                 staged.swap()
@@ -230,11 +230,14 @@ class _Staged:
 
     def __exit__(self, *exception: object) -> None:
         if not self._kept:
-            for place, aside in reversed(self._swapped):
-                shutil.rmtree(place, ignore_errors=True)
-                if aside.exists():
-                    aside.rename(place)
+            self._undo()
         self._clean()
+
+    def _undo(self) -> None:
+        for place, aside in reversed(self._swapped):
+            shutil.rmtree(place, ignore_errors=True)
+            if aside.exists():
+                aside.rename(place)
 
     def _roots(self) -> tuple[Path, Path]:
         return self.house.volumes, self.house.blobs_folder
@@ -286,6 +289,31 @@ class _Staged:
         self._kept = True
 
 
+class _StagedInBucket(_Staged):
+    """The same with an object store: what is staged here is stored there."""
+
+    @property
+    def _record(self) -> Path:
+        return self.house.volumes / f"{ASIDE}{self.bundle.hex}"
+
+    def swap(self) -> None:
+        volumes, blobs = (root / f"{STAGING}{self.bundle.hex}" for root in self._roots())
+        in_bucket.store(self.house.storage.bucket, self.bundle, volumes, blobs, self._record)
+
+    def _undo(self) -> None:
+        if self._record.is_dir():
+            in_bucket.undo(self.house.storage.bucket, self.bundle, self._record)
+            shutil.rmtree(self._record)
+
+    def keep(self) -> None:
+        super().keep()
+        in_bucket.settle(self.house.storage.bucket, self.bundle, self._record)
+
+
+def _staged(house: Installation, bundle: UUID) -> _Staged:
+    return (_StagedInBucket if house.storage.is_bucket else _Staged)(house, bundle)
+
+
 def _owner(head: Head, index: int) -> UUID:
     if index >= len(head.owners):
         raise MoveRefused("it has files of somebody whom it does not name")
@@ -310,6 +338,10 @@ def settle_leftovers(house: Installation) -> None:
             bundle = UUID(hex=aside.name.removeprefix(ASIDE))
             with _alone(house, bundle):
                 came = house.database.read_now(partial(moves.has_come, bundle=bundle))
+                if house.storage.is_bucket:
+                    (in_bucket.settle if came else in_bucket.undo)(house.storage.bucket, bundle, aside)
+                    shutil.rmtree(aside, ignore_errors=True)
+                    continue
                 for old in [] if came else sorted(aside.iterdir()):
                     shutil.rmtree(root / old.name, ignore_errors=True)
                     old.rename(root / old.name)

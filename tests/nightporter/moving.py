@@ -22,7 +22,6 @@ from workspace_store import journal, memory, principal, tenancy
 from workspace_store.database import Database, now_us
 from workspace_store.journal import Event
 from workspace_store.storage import Storage
-from workspace_store.volumes import Volumes
 
 ANN = Claim("telegram", "7", "5", "Ann", "platform")
 WORD = "xyzzyheron"
@@ -36,9 +35,9 @@ STATUS = {"outbox": "queued", "approval": "pending", "inbox": "pending", "attach
           "schedule": "active"}  # fmt: skip
 
 
-def installation(folder: Path, url: str) -> Installation:
+def installation(folder: Path, url: str, storage: Storage | None = None) -> Installation:
     folder.mkdir(parents=True, exist_ok=True)
-    storage = Storage(folder, f"file://{folder}/volumes")
+    storage = storage or Storage(folder, f"file://{folder}/volumes")
     return Installation(Database(url), folder, storage, signing.public_key(folder), folder.name)
 
 
@@ -47,11 +46,14 @@ def settle_in(house: Installation, claim: Claim = ANN) -> User:
     user = house.database.write_now(lambda connection: users.create(connection, claim, "member"))
     house.database.write_now(lambda connection: _fill(connection, user.id))
     house.blobs.put(user.id, WORD.encode())
-    with Volumes(house.volumes).open(user.id) as volume:
+    with house.storage.volumes().open(user.id) as volume:
+        volume.follow(0)
+        volume.claim("tests 0")
         (volume.workspace / "gold.txt").write_text(WORD)
         (volume.home / ".nightporter").mkdir()
         for number in range(3):
-            volume.snapshot(number)
+            (volume.workspace / "count").write_text(str(number))
+            volume.hand_in(volume.snapshot(number))
         marker = volume.marker()
     bound = {
         "volume_id": marker.volume,
@@ -163,7 +165,8 @@ def is_alive(house: Installation, user: UUID) -> bool:
 def gold(house: Installation, user: UUID) -> str:
     """What is in the file that was planted, where the volume is the one that the database names."""
     held = house.database.read_now(lambda connection: tenancy.look(connection, user))
-    with Volumes(house.volumes).open(user) as volume:
+    with house.storage.volumes().open(user) as volume:
+        volume.follow(held.generation)
         assert volume.marker().volume == held.volume_id
         assert volume.marker().generation == held.generation
         return volume.read_file("workspace/gold.txt").decode()

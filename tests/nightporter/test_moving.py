@@ -12,10 +12,11 @@ from sqlalchemy import Connection, select, update
 
 from identity import administration, forgetting, luggage, merging, moves, users
 from identity.moves import MoveRefused
-from nightporter.moving import departing, tokens
+from nightporter.moving import activating, departing, tokens
 from nightporter.moving.installation import Installation
 from router import actions
 from router.actions import Answered
+from tests.buckets import KEYS, ObjectStore
 from tests.nightporter import moving
 from tests.nightporter.moving import ANN, WORD, Make
 from workspace_store import approvals, effects, inbox, journal, memory_search, outbox, principal, unserved
@@ -23,6 +24,8 @@ from workspace_store.approvals import Place
 from workspace_store.database import now_us
 from workspace_store.outbox import Address
 from workspace_store.principal import Away
+from workspace_store.settings import StorageSettings
+from workspace_store.storage import Storage
 
 
 @pytest.fixture
@@ -112,6 +115,56 @@ def test_between_storage_drivers(kinds: tuple[str, str], request: Any, make: Mak
     moving.leave(houses[0], user, file, moving.grant(*houses, user.id))
     moving.arrive(houses[1], file)
     check_moved(*houses, user.id, before)
+
+
+@pytest.fixture
+def in_bucket(object_store: ObjectStore, tmp_path: Path, sqlite_template: bytes) -> Iterator[Make]:
+    """An installation whose volumes are in a bucket of its own."""
+    made = []
+
+    def one(name: str) -> Installation:
+        path = tmp_path / f"{name}.db"
+        path.write_bytes(sqlite_template)
+        settings = StorageSettings(endpoint=object_store.endpoint, allow_http=True, **KEYS)
+        storage = Storage(tmp_path / name, f"s3://{object_store.create()}/house", settings)
+        made.append(moving.installation(tmp_path / name, f"sqlite:///{path}", storage))
+        return made[-1]
+
+    yield one
+    for house in made:
+        house.database.close()
+
+
+@pytest.mark.parametrize("way", ["there", "back", "between"])
+def test_between_folders_and_object_stores(way: str, make: Make, in_bucket: Make, file: Path) -> None:
+    old = (make if way == "there" else in_bucket)("old")
+    new = (make if way == "back" else in_bucket)("new")
+    user = moving.settle_in(old)
+    before = moving.rows(old, user.id)
+    moving.leave(old, user, file, moving.grant(old, new, user.id))
+    moving.arrive(new, file)
+    check_moved(old, new, user.id, before)
+    assert [name for name in moving.files_of(new.volumes, new.blobs_folder) if "/." in name] == []
+
+
+def test_an_arrival_that_fails_leaves_the_object_store_as_it_was(
+    old: Installation, in_bucket: Make, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new = in_bucket("new")
+    user = moving.settle_in(old)
+    moving.leave(old, user, file, moving.grant(old, new, user.id))
+
+    def fail(self: object, connection: Connection) -> None:
+        raise MoveRefused("not now")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(activating.Activation, "run", fail)
+        with pytest.raises(MoveRefused, match="not now"):
+            moving.arrive(new, file)
+    assert new.storage.bucket.get(f"volumes/{user.id}/head.json") is None
+    assert list(new.blobs.hashes(user.id)) == []
+    moving.arrive(new, file)
+    assert moving.gold(new, user.id) == WORD
 
 
 def test_the_old_place_takes_nothing_and_lets_nothing_out(old: Installation, new: Installation, file: Path) -> None:
