@@ -78,7 +78,7 @@ $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.txt
 # From the public index alone, whatever this machine's pip is set to, so that the hashes are of all published files.
 COMPILE := PIP_CONFIG_FILE=/dev/null PIP_FIND_LINKS= PIP_EXTRA_INDEX_URL= $(VENV)-pins/bin/pip-compile --quiet --upgrade \
 	--generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-options --no-header --no-annotate --allow-unsafe \
-	--strip-extras --extra postgresql
+	--strip-extras --extra postgresql --extra s3
 
 pins: $(VENV)/.made
 	@$(PYTHON) -m venv $(VENV)-pins

@@ -29,10 +29,12 @@ from router.settings import HeartbeatSettings
 from router.sweeper import Chore
 from sandbox_runner.assignments import HEARTBEAT
 from workspace_store import inbox, live, principal
+from workspace_store import tenancy as tenancies
 from workspace_store.beneath import UnsafePath
 from workspace_store.database import storable
 from workspace_store.outbox import Address
 from workspace_store.packs import VolumeError
+from workspace_store.volumes import Volumes
 
 log = structlog.get_logger()
 
@@ -44,12 +46,15 @@ ANY_OTHER_NAME = (-1, -1)
 
 @dataclass
 class Heartbeat:
-    """Beats each interval. ``volumes``: the folder of all volumes."""
+    """Beats each interval. ``volumes``: the folder of all volumes; ``stored``: what that is a cache of."""
 
     settings: HeartbeatSettings
     zone: str
     volumes: Path
     clock: Callable[[], float] = time.time
+    stored: Volumes | None = None
+    _kept: dict[UUID, tuple[str, str]] = field(default_factory=dict)
+    """What the file said in a generation, by the digest of that."""
     _looked: int = -1
     _found: dict[UUID, str] = field(default_factory=dict)
 
@@ -62,7 +67,11 @@ class Heartbeat:
         slot = self._slot()
         if slot == self._looked or self._is_quiet():
             return False
-        found = {owner: words for owner in principal.everyone(connection) if (words := self._words(owner))}
+        everyone = principal.everyone(connection)
+        if self.stored is None:
+            found = {owner: words for owner in everyone if (words := self._words(owner))}
+        else:
+            found = {owner: words for owner in everyone if (words := self._committed_words(connection, owner))}
         # Not before it was read: what fails is looked at again.
         self._found, self._looked = found, slot
         return bool(found)
@@ -83,6 +92,25 @@ class Heartbeat:
         begins, ends = self.settings.quiet
         return begins <= here < ends if begins <= ends else here >= begins or here < ends
 
+    def _committed_words(self, connection: Connection, owner: UUID) -> str:
+        """What the file says in the committed generation, wherever that was made; read once for each."""
+        held = tenancies.look(connection, owner)
+        if held.manifest_digest is None or self.stored is None:
+            return ""
+        digest, words = self._kept.get(owner, ("", ""))
+        if digest != held.manifest_digest:
+            try:
+                with self.stored.open(owner) as volume:
+                    volume.refresh()
+                    words = _clean(volume.read_file(FILE, held.generation, max_bytes=MOST_BYTES))
+            except FileNotFoundError:
+                words = ""
+            except (OSError, UnsafePath, VolumeError) as error:
+                log.warning("a HEARTBEAT.md is not read", principal=str(owner), reason=str(error))
+                return ""
+            self._kept[owner] = held.manifest_digest, words
+        return words
+
     def _words(self, owner: UUID) -> str:
         """What the file says; empty: nothing, or nothing that can be read."""
         try:
@@ -90,7 +118,7 @@ class Heartbeat:
         except OSError:
             return ""
         try:
-            return storable(live.read_file(folder, FILE, MOST_BYTES, ANY_OTHER_NAME).decode("utf-8", "replace").strip())
+            return _clean(live.read_file(folder, FILE, MOST_BYTES, ANY_OTHER_NAME))
         except FileNotFoundError:
             return ""
         except (OSError, UnsafePath, VolumeError) as error:
@@ -98,6 +126,10 @@ class Heartbeat:
             return ""
         finally:
             os.close(folder)
+
+
+def _clean(said: bytes) -> str:
+    return storable(said.decode("utf-8", "replace").strip())
 
 
 def _beat(connection: Connection, owner: UUID, slot: int, words: str) -> Woken | None:

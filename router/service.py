@@ -131,7 +131,8 @@ async def serve(
     if heartbeat.every and engine.name != Operator.name:
         from router.heartbeat import Heartbeat
 
-        chores += (Heartbeat(heartbeat, schedules.zone, storage.folder).chore,)
+        stored = storage.volumes() if storage.is_bucket else None
+        chores += (Heartbeat(heartbeat, schedules.zone, storage.folder, stored=stored).chore,)
     sweeper = Sweeper(life.id, database, lives, worker.serve_here, runner.held, chores=chores)
     cut = asyncio.Event()
     runner.hand_over = ringer.ring

@@ -214,15 +214,17 @@ class Seating:
 
         Nothing is taken for that. ``seated``: this manager has it. Raises VolumeError, OSError.
         """
-        if not await asyncio.to_thread(self.volumes.exists, identifier):
-            return otherwise
         held = None
         if self.volumes.follows and not seated:
             held = await self.database.read(partial(tenancies.look, identifier=identifier))
+            if held.volume_id is None:  # no word to the store for whoever has no files
+                return otherwise
+        elif not await asyncio.to_thread(self.volumes.exists, identifier):
+            return otherwise
 
         def look() -> T:
             with self.volumes.open(identifier) as volume:
-                if held is not None and held.volume_id is not None:
+                if held is not None:
                     volume.follow(held.generation, held.manifest_digest)
                 return read(volume)
 

@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from pydantic import ValidationError
+from sqlalchemy import Connection, update
 
 from identity.access import Access
 from identity.users import Claim
@@ -16,9 +17,13 @@ from router.envelope import Envelope
 from router.heartbeat import Heartbeat
 from router.inbox import Inbox
 from router.settings import HeartbeatSettings
-from workspace_store import inbox, principal
-from workspace_store.database import Database
+from tests.buckets import ObjectStore
+from tests.workspace_store.people import person
+from workspace_store import checkpoints, inbox, principal
+from workspace_store.checkpoints import CommittedGeneration
+from workspace_store.database import Database, now_us
 from workspace_store.inbox import Row
+from workspace_store.stored_volumes import StoredVolumes
 from workspace_store.volumes import Volumes
 
 ANN = Claim("telegram", "7", "1", "Ann", "platform")
@@ -149,3 +154,29 @@ async def test_not_in_quiet_hours(database: Database, tmp_path: Path) -> None:
 def test_settings_that_are_none_are_refused(wrong: dict[str, str]) -> None:
     with pytest.raises(ValidationError, match="write for example"):
         HeartbeatSettings(**wrong)
+
+
+async def test_a_file_that_another_host_has_stored_is_read_too(
+    sqlite: Database, tmp_path: Path, object_store: ObjectStore
+) -> None:
+    """As it was committed last; once for each generation."""
+    bucket = object_store.open(object_store.create())
+    there, here = StoredVolumes(tmp_path / "there", bucket), StoredVolumes(tmp_path / "here", bucket)
+    owner = person(sqlite)
+    with there.open(owner) as volume:
+        volume.follow(0)
+        volume.claim("there 1")
+        (volume.workspace / "HEARTBEAT.md").write_text("water the plants")
+        made = volume.snapshot(0)
+        volume.hand_in(made)
+    values = {"generation": 1, "volume_id": made.volume}
+    committed = CommittedGeneration(1, made.digest, None, "", 1, 1, 1, False, now_us(), 1, None)
+
+    def commit(connection: Connection) -> None:
+        connection.execute(update(principal.principal).where(principal.principal.c.id == owner).values(**values))
+        checkpoints.write_generation(connection, owner, committed)
+
+    sqlite.write_now(commit)
+    beat = Heartbeat(HeartbeatSettings(every="30m"), "UTC", here.root, stored=here)
+    assert sqlite.read_now(beat.look)
+    assert beat._found == {owner: "water the plants"}
