@@ -93,7 +93,7 @@ class McpServer(Section):
     """Believe its hints which tools only read or may be repeated; otherwise each counts as done `once`."""
     approval: bool = False
     """Ask a person before each call."""
-    timeout_seconds: Annotated[float, Field(gt=0, le=3600)] = 60.0
+    timeout_seconds: Annotated[PositiveFloat, Field(le=3600)] = 60.0
     """How long a call may take."""
 
     @model_validator(mode="after")

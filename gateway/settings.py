@@ -143,7 +143,7 @@ class EmailSettings(Section):
     """Name under which one's own mail server writes `Authentication-Results`; others' are ignored."""
     authserv_peers: tuple[Annotated[str, AfterValidator(_network)], ...] = ("127.0.0.0/8", "::1/128")
     """From where that server delivers to the agent, addresses or networks: its word is believed from there only."""
-    fresh_hours: PositiveInt = 72
+    fresh_hours: Annotated[PositiveInt, Field(le=87_600)] = 72
     """How old a mail may be by its Date and its signature; an older one may be sent again by anybody."""
     imap_url: Annotated[Secret, AfterValidator(url_of("imap", "imaps"))] = ""
     """Mailbox to fetch mail from: `imaps://user:password@host/folder`."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, NamedTuple
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator
 
-from workspace_store.section import Section
+from workspace_store.section import CountOrZero, Section
 
 
 class ExternalIdentity(NamedTuple):
@@ -49,9 +49,9 @@ class AccessSettings(Section):
     """What a proven stranger gets: a code that an admin approves, nothing, or service."""
     admins: tuple[Annotated[str, AfterValidator(_entry)], ...] = ()
     """Who administers: `email:ann@example.org`, `slack:T1/U1` (team and user), `telegram:42`."""
-    sender_per_minute: Annotated[int, Field(ge=0)] = 6000
+    sender_per_minute: CountOrZero = 6000
     """Messages a minute that are taken from one sender; 0: any number. What is over it is refused, and said so once."""
-    channel_per_minute: Annotated[int, Field(ge=0)] = 60000
+    channel_per_minute: CountOrZero = 60000
     """Messages a minute that are taken at one channel; 0: any number."""
 
     rooms: Literal["members", "open", "off"] = "members"

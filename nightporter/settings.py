@@ -82,9 +82,9 @@ class Settings(Section):
         """The settings of one home, with the defaults that depend on it filled in."""
         data: dict[str, Any] = dict(values or {})
         data["home"] = home
-        if not data.get("database_url") and not data.get("database_url_file"):
+        if data.get("database_url", "") == "" and not data.get("database_url_file"):
             data["database_url"] = f"sqlite:///{home}/nightporter.db"
-        if not data.get("volumes_url"):
+        if data.get("volumes_url", "") == "":
             data["volumes_url"] = f"file://{home}/volumes"
         return cls.model_validate(data, context={"home": home})
 
@@ -137,6 +137,8 @@ def _read_file(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise ConfigurationError(texts.file_unreadable(path, reason or str(error))) from error
+    except RecursionError as error:
+        raise ConfigurationError(texts.file_not_toml(path, "its brackets are nested too deeply")) from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(texts.file_not_toml(path, str(error))) from error
     if "home" in values:
@@ -156,7 +158,8 @@ def _overlay(values: dict[str, Any], environment: Mapping[str, str], origins: di
         if section:
             if len(section) == 2 and section[0] in TABLES:
                 model = TABLES[section[0]]
-                target = values.setdefault(section[0], {}).setdefault(section[1], {})
+                tables = values.setdefault(section[0], {})
+                target = tables.setdefault(section[1], {}) if isinstance(tables, dict) else None
             elif len(section) == 1 and section[0] in SECTIONS:
                 model = SECTIONS[section[0]]
                 target = values.setdefault(section[0], {})
@@ -188,7 +191,7 @@ def _structured(model: type[BaseModel], key: str, text: str) -> object:
 def _json(text: str) -> object:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

@@ -8,14 +8,15 @@ import socket
 from datetime import time as clock_time
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, Field
 
 from workspace_store import recurrence
 from workspace_store.file_limits import FileLimits
 from workspace_store.schedule_limits import ScheduleLimits
-from workspace_store.section import PositiveFloat, PositiveInt, Section
+from workspace_store.section import PositiveFloat, PositiveInt, SecondsOrZero, Section
 
 _INTERVAL = re.compile(r"[1-9][0-9]{0,5}[smhd]")
+_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 
 
 class RouterSettings(Section):
@@ -23,10 +24,16 @@ class RouterSettings(Section):
 
     arrivals: Literal["steer", "queue", "collect", "interrupt"] = "steer"
     """What you say while a turn runs there: joins in, waits for a turn each, for one together, or ends that turn."""
-    settle_seconds: Annotated[float, Field(ge=0, le=10)] = 0.8
+    settle_seconds: Annotated[SecondsOrZero, Field(le=10)] = 0.8
     """How long more of a message is waited for after an album's item, a file alone, or a text at the client's limit."""
-    settle_most_seconds: Annotated[float, Field(ge=0, le=30)] = 3.0
+    settle_most_seconds: Annotated[SecondsOrZero, Field(le=30)] = 3.0
     """How long that may go on, however much comes."""
+
+
+def _host(name: str) -> str:
+    if not _HOST.fullmatch(name):
+        raise ValueError("it has letters, digits, `.`, `_` and `-`, at most 100; write for example `host-1`")
+    return name
 
 
 class RunnerSettings(Section):
@@ -34,9 +41,9 @@ class RunnerSettings(Section):
 
     concurrency: PositiveInt = 64
     """Turns that one runner works on at once."""
-    host: Annotated[str, StringConstraints(min_length=1)] = Field(default_factory=socket.gethostname)
+    host: Annotated[str, AfterValidator(_host)] = Field(default_factory=socket.gethostname)
     """Name of this host, the same for its runner and its sandbox manager; the system's when not set."""
-    drain_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0
+    drain_seconds: SecondsOrZero = 0
     """How long a `runner` that is told to stop (SIGTERM) may drain, as `runner drain` does; what is left is cut off."""
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from workspace_store.section import PositiveFloat, PositiveInt, Section
 
@@ -20,9 +22,9 @@ class SandboxSettings(Section):
     """How long a background task that asked for it may keep a sandbox awake, in seconds."""
     memory_mb: PositiveInt = 1024
     """Memory of one sandbox, in MB."""
-    processes: PositiveInt = 256
+    processes: Annotated[PositiveInt, Field(le=4_000_000)] = 256
     """Processes and threads that one sandbox may have at once."""
-    cpus: PositiveFloat = 1.0
+    cpus: Annotated[PositiveFloat, Field(le=10_000)] = 1.0
     """Processors that one sandbox may use."""
     disk_mb: PositiveInt = 2048
     """Disk space that a principal's workspace and home may take, in MB; what would write more is paused."""

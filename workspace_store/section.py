@@ -85,7 +85,10 @@ def _path(value: Path | None, info: ValidationInfo) -> Path | None:
     if value is None:
         return None
     home = (info.context or {}).get("home", Path())
-    return Path(home) / value.expanduser()
+    try:
+        return Path(home) / value.expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"{value} names the home of nobody known here; write the whole path") from error
 
 
 def _no_path(value: object) -> object:
@@ -98,8 +101,23 @@ SettingsPath = Annotated[Path | None, BeforeValidator(_no_path), AfterValidator(
 Secret = Annotated[str, Field(repr=False)]
 """A value that no ``repr`` and no log shows."""
 
-PositiveInt = Annotated[int, Field(gt=0)]
-PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+MOST = 10**12
+"""Of a whole number: so many MB are still a count of bytes that fits wherever such are kept."""
+MOST_TIME = 10**9
+"""Of any other number, which is mostly a time: what clocks and the calendar can still reckon with."""
+
+
+def _number(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError(f"has to be a number, and is {str(value).lower()}")
+    return value
+
+
+Finite = Annotated[float, BeforeValidator(_number), Field(allow_inf_nan=False)]
+PositiveInt = Annotated[int, BeforeValidator(_number), Field(gt=0, le=MOST)]
+PositiveFloat = Annotated[Finite, Field(gt=0, le=MOST_TIME)]
+CountOrZero = Annotated[int, BeforeValidator(_number), Field(ge=0, le=MOST)]
+SecondsOrZero = Annotated[Finite, Field(ge=0, le=MOST_TIME)]
 
 
 class Section(BaseModel):
@@ -114,6 +132,8 @@ class Section(BaseModel):
             return data
         read = dict(data)
         for key, value in data.items():
+            if isinstance(value, str) and "\0" in value:
+                raise ValueError(f"{key} holds a NUL character; write it anew")
             secret = str(key).removesuffix("_file")
             if key == secret or secret not in cls.model_fields or not value:
                 continue

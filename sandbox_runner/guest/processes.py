@@ -150,7 +150,24 @@ def reads_terminal(pid: int) -> bool:
     except OSError:
         return False
     names = [open_file(pid, number) for number in numbers if number not in (1, 2)]
-    return any(name == "/dev/tty" or name.startswith("/dev/pts/") for name in names)
+    return any(map(_is_terminal, names))
+
+
+def _is_terminal(name: str) -> bool:
+    return name == "/dev/tty" or name.startswith("/dev/pts/")
+
+
+def waits_for_typing(pid: int) -> bool:
+    """Whether it sleeps in a read of its standard input, and that is the terminal."""
+    process = read_process(pid)
+    if process is None or process.state != "S" or not _is_terminal(open_file(pid, 0)):
+        return False
+    try:
+        with open(f"/proc/{pid}/syscall", "rb", buffering=0) as file:
+            words = file.read(4096).split()
+    except OSError:  # not told here
+        return True
+    return len(words) > 1 and words[1] == b"0x0"
 
 
 def true_directory(pid: int, said: str) -> str:

@@ -266,9 +266,12 @@ class Shell:
     def _check_files(self) -> None:
         if self.reported or self.ended or self._master < 0:
             return
-        self._checks += 1
-        if self._checks == _STUCK_CHECKS and self._waits_for_typing():
-            self.notes.append(_HIDDEN_NOTE)
+        self._checks = self._checks + 1 if self._waits_for_typing() else 0
+        if self.reported:
+            return
+        if self._checks == _STUCK_CHECKS:
+            if _HIDDEN_NOTE not in self.notes:
+                self.notes.append(_HIDDEN_NOTE)
             self._type(f" {scripts.REVEAL}{self._dump_line(self._token)}\n".encode())
         if self._make_files():
             self._type(f" {self._dump_line(self._token)}\n".encode())
@@ -276,7 +279,11 @@ class Shell:
 
     def _waits_for_typing(self) -> bool:
         """The command is over, or reads the terminal itself, and nothing was reported."""
-        return self.has_begun and self.foreground() == self.pid and not has_children(self.pid)
+        if not self.has_begun or self.foreground() != self.pid or has_children(self.pid):
+            return False
+        # Bash itself may be busy, with a loop or with its report; or the report lies here unread.
+        self._report_readable()
+        return not self.reported and processes.waits_for_typing(self.pid)
 
     def _type(self, line: bytes) -> None:
         try:

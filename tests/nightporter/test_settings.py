@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from agent.models import names
 from nightporter.errors import ConfigurationError
-from nightporter.settings import Settings, load, variables
+from nightporter.settings import SECTIONS, Settings, load, variables
 from workspace_store.section import Address
 
 
@@ -152,3 +153,52 @@ def test_every_model_of_the_how_to_can_be_asked(tmp_path: Path, toml: str) -> No
     assert ":" not in first.model
     assert first.api_key == ("a-key" if "api_key_file" in toml else "")
     assert len(others) == len(found.engine.fallbacks)
+
+
+@pytest.mark.parametrize(
+    ("toml", "variable", "says"),
+    [
+        ('hooks = "x"', "NIGHTPORTER_HOOKS__CI__SECRET", "hooks "),
+        ('[http]\ntoken_file = "~nobody-here/token"', "", "~nobody-here/token names the home of nobody known here"),
+        ('[agent]\nfile = "~nobody-here/agent.py"', "", "names the home of nobody known here"),
+        ('[agent]\nfile = "a\\u0000b"', "", "file holds a NUL character"),
+        ("x = " + "[" * 5000, "", "is not valid TOML: its brackets are nested too deeply"),
+        ("volumes_url = 0", "", "volumes_url "),
+        ('[runner]\nhost = "a/b"', "", "write for example `host-1`"),
+        ('[runner]\nhost = ".."', "", "write for example `host-1`"),
+        (f'[runner]\nhost = "{"a" * 300}"', "", "write for example `host-1`"),
+        ("database_url = []", "", "database_url "),
+    ],
+)
+def test_what_is_no_setting_at_all_is_said_too(tmp_path: Path, toml: str, variable: str, says: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        read(tmp_path, toml, **({variable: "s"} if variable else {}))
+    assert says in str(refused.value)
+
+
+def test_brackets_without_end_in_the_environment_are_refused_in_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"access\.admins"):
+        read(tmp_path, NIGHTPORTER_ACCESS__ADMINS="[" * 100_000)
+
+
+def _numbers() -> list[tuple[str, str]]:
+    """Every setting that is a number."""
+    return [
+        (section, key)
+        for section, model in SECTIONS.items()
+        for key, field in model.model_fields.items()
+        if {int, float} & {field.annotation, *get_args(field.annotation)}
+    ]
+
+
+@pytest.mark.parametrize("written", ["-1", "9" * 27, "nan", "inf", "true"])
+def test_no_number_is_taken_that_nothing_can_be_counted_with(tmp_path: Path, written: str) -> None:
+    wrong = {f"{section}.{key}" for section, key in _numbers()}
+    sections = {section: [key for at, key in _numbers() if at == section] for section, _ in _numbers()}
+    assert len(wrong) > 30
+    toml = "\n".join(
+        f"[{section}]\n" + "\n".join(f"{k} = {written}" for k in keys) for section, keys in sections.items()
+    )
+    with pytest.raises(ConfigurationError) as refused:
+        read(tmp_path, toml)
+    assert {sentence.partition(" ")[0] for sentence in refused.value.sentences} == wrong

@@ -149,6 +149,23 @@ async def test_builtins_taken_away_do_not_make_a_terminal_mute(guest: Any, taken
     assert await guest.output("echo $kept") == "yes\n"
 
 
+BUSY = {
+    "a loop": "end=$((SECONDS + 3)); while ((SECONDS < end)); do :; done",
+    "a fifo that is opened": "mkfifo f; (setsid sh -c 'sleep 3; echo x >f' &) ; read -r x <f",
+    "a descriptor": "mkfifo f; exec 5<>f; read -r -t 2.5 -u 5; exec 5>&-",
+    "an input": "mkfifo f; exec 5<>f; read -r -t 2.5 <&5; exec 5>&-",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", BUSY.values(), ids=BUSY)
+async def test_a_shell_that_is_busy_itself_is_not_taken_for_mute(guest: Any, command: str) -> None:
+    await guest.run("enable() { echo mine; }")
+    result = await guest.run(f"cd /tmp; rm -f f; {command}; echo over")
+    assert (result.output, result.notes) == ("over\n", ())
+    assert await guest.output("enable") == "mine\n"
+
+
 SECRETS = {
     "GITHUB_TOKEN": "anything",
     "DB_PASSWORD": "hunter2",
