@@ -4,10 +4,11 @@ back writes nothing: no event, no file, no reply, no request to the outside.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,13 +48,15 @@ class Scene:
         """Stop every process of the first host; what is returned lets them go on."""
         house = self.fleet.hosts["first"]
         assert house.process is not None
-        pids = [house.process.pid, *house.tree()]
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
+        stopped: list[int] = []
+        # What they start meanwhile is found by another look.
+        while fresh := [pid for pid in (house.process.pid, *house.tree()) if pid not in stopped]:
+            _tell(fresh, signal.SIGSTOP)
+            stopped += fresh
 
         def go_on() -> None:
-            for pid in reversed(pids):
-                os.kill(pid, signal.SIGCONT)
+            # Those in its sandboxes first: nothing that could end them runs yet.
+            _tell(reversed(stopped), signal.SIGCONT)
 
         return go_on
 
@@ -71,6 +74,12 @@ class Scene:
     def outbox(self) -> list[tuple[str, str]]:
         with psycopg.connect(self.fleet.conninfo) as connection:
             return connection.execute("SELECT key, status FROM outbox ORDER BY number").fetchall()
+
+
+def _tell(pids: Iterable[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 @pytest.fixture
