@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 from uuid import UUID
 
 from agent import engines
@@ -22,6 +23,7 @@ from gateway.platforms import PlatformSettings
 from gateway.settings import EmailSettings
 from identity.access import Access
 from identity.limits import Limits
+from nightporter import texts
 from nightporter.approval_hooks import HOOKS
 from nightporter.authoring import agents
 from nightporter.authoring.agents import Employed
@@ -192,8 +194,10 @@ def check_agent(settings: Settings) -> None:
 def prepare(settings: Settings) -> None:
     """Bring the database to the schema of this version, and make what sandboxes are to trust.
 
-    Runs in a process of its own before any service.
+    Runs in a process of its own before any service. Raises ConfigurationError for storage that cannot be used here.
     """
+    if settings.kept_in.is_bucket and find_spec("obstore") is None:
+        raise ConfigurationError(texts.no_object_store_client())
     schema.upgrade(settings.database_url)
     trust.prepare(settings.home, terminates=settings.egress.terminates, extra=settings.egress.ca_file)
 

@@ -175,3 +175,7 @@ CLI_INTRODUCTION = """\
 
 `--json` prints what a program may read: one object, or an object a line for lists. No error is a traceback; `--debug`
 shows one. `NIGHTPORTER_HOME` says which home is meant. This page is made by `make docs` from the code."""
+
+
+def no_object_store_client() -> str:
+    return "volumes_url is s3://, for which a package is missing: `pip install 'nightporter[s3]'`"

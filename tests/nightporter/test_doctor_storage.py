@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from nightporter import services
 from nightporter.doctor import stores
+from nightporter.errors import ConfigurationError
 from nightporter.settings import load
 from tests.buckets import SETTINGS, FaultyWay, ObjectStore
 from workspace_store.bucket import Bucket
@@ -80,6 +82,13 @@ def test_nothing_of_an_object_store_is_imported_without_one(tmp_path: Path) -> N
         env={"PATH": os.environ["PATH"], "NIGHTPORTER_HOME": str(tmp_path)},
     )  # fmt: skip
     assert json.loads(done.stdout) == []
+
+
+def test_a_start_without_the_package_is_refused_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "obstore", None)
+    settings = load({"NIGHTPORTER_HOME": str(tmp_path), "NIGHTPORTER_VOLUMES_URL": "s3://bucket"})
+    with pytest.raises(ConfigurationError, match=r"pip install 'nightporter\[s3\]'"):
+        services.prepare(settings)
 
 
 @pytest.mark.parametrize("prefix", ["", "house", "a/b"])
