@@ -117,9 +117,12 @@ def _room(storage: Storage, database: Database) -> CacheRoom:
     def committed(owner: UUID) -> int:
         return database.read_now(lambda connection: tenancies.look(connection, owner)).generation
 
+    def forgotten() -> list[UUID]:
+        return database.read_now(tenancies.forgotten)
+
     volumes = storage.volumes()
     assert isinstance(volumes, StoredVolumes)
-    return CacheRoom(volumes, storage.blobs_folder, storage.settings.cache_mb << 20, committed)
+    return CacheRoom(volumes, storage.blobs_folder, storage.settings.cache_mb << 20, committed, forgotten)
 
 
 async def choose_backend(home: Path, host: str, settings: SandboxSettings) -> Backend:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from workspace_store.packs import VolumeError
+from workspace_store.packs import VolumeError, naming_full_disk
 
 if TYPE_CHECKING:
     from obstore.store import S3Store
@@ -92,7 +92,10 @@ class Bucket:
         return self._again(f"read {name}", read)
 
     def fetch(self, name: str, to: Path) -> bool:
-        """Write an object into a new file, in pieces; False: there is nothing of that name. Not durable."""
+        """Write an object into a new file, in pieces; False: there is nothing of that name. Not durable.
+
+        Raises VolumeFull.
+        """
         import obstore
 
         def read() -> bool:
@@ -100,7 +103,7 @@ class Bucket:
                 found = obstore.get(self._store, name)
             except FileNotFoundError:
                 return False
-            with to.open("wb") as file:
+            with naming_full_disk(), to.open("wb") as file:
                 for piece in found.stream(min_chunk_size=1 << 20):
                     file.write(piece)
             return True
@@ -156,7 +159,7 @@ class Bucket:
             self._again(f"remove {part[0]}", remove)
 
     def names(self, folder: str, *, older_than: float = 0.0) -> Iterator[str]:
-        """Names below ``folder``, written at least so many seconds ago by the store's clock."""
+        """Names below ``folder``, written at least so many seconds ago where the clocks agree."""
         import obstore
 
         def read() -> list[tuple[str, datetime]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
@@ -17,6 +17,7 @@ from uuid import UUID
 import structlog
 
 from workspace_store import beneath
+from workspace_store.blobs import DirectoryBlobs
 from workspace_store.packs import VolumeError
 from workspace_store.stored_volumes import StoredVolumes
 
@@ -37,6 +38,8 @@ class CacheRoom:
     blobs: Path
     most_bytes: int
     committed: Callable[[UUID], int]
+    forgotten: Callable[[], Collection[UUID]]
+    """Whom this installation was told to forget: what is here of them goes, whatever room there is."""
     excess: int = 0
     """Bytes that have to go, as it was found last."""
 
@@ -46,6 +49,7 @@ class CacheRoom:
         Blocks. Raises OSError.
         """
         self._finish()
+        self._erase_forgotten()
         found = sorted([*self._volumes(), *self._blobs(now)], key=lambda one: one.used)
         total = sum(one.bytes for one in found)
         self.excess = total - int(self.most_bytes * ENOUGH)
@@ -54,8 +58,7 @@ class CacheRoom:
     def remove(self, one: Cached) -> bool:
         """Whether it may go, and is gone. Nobody in this process has it open. Blocks. Raises OSError."""
         if one.volume is None:
-            one.path.unlink(missing_ok=True)
-            return True
+            return self._remove_blob(one)
         try:
             with self.volumes.open(one.volume) as volume, volume.resting(self.committed(one.volume)) as may_go:
                 if may_go:
@@ -67,6 +70,21 @@ class CacheRoom:
         except VolumeError as error:
             log.warning("a volume stays in the cache", principal=str(one.volume), reason=str(error))
             return False
+
+    @staticmethod
+    def _remove_blob(one: Cached) -> bool:
+        with contextlib.suppress(FileNotFoundError):
+            if one.path.stat().st_mtime != one.used:
+                return False  # used since it was looked at, or on its way into the store once more
+            one.path.unlink()
+        return True
+
+    def _erase_forgotten(self) -> None:
+        kept = DirectoryBlobs(self.blobs)
+        for owner in self.forgotten():
+            if (here := self.volumes.root / str(owner)).is_dir():
+                beneath.remove_path(here)
+            kept.erase(owner)
 
     def _finish(self) -> None:
         for left in self.volumes.root.glob(f"{_GONE}*"):

@@ -18,6 +18,8 @@ from workspace_store.markers import VolumeDamaged
 from workspace_store.volume_rights import VolumeTaken
 
 FORMAT = 1
+_MOST_UNHEARD = 32
+"""Writes whose answers were lost, any of which may still turn out to be what is there."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class Heads:
         self._tried = folder / "head.tried"
         self.tag: str | None = None
         self.head: Head | None = None
+        self._unheard = self._read_tried()
         self._load()
 
     def _load(self) -> None:
@@ -86,7 +89,7 @@ class Heads:
         data, tag = found
         if tag == self.tag:
             return True
-        ours = self._was_tried(data)
+        ours = data in self._unheard
         self._note(Head.decoded(data, self._principal), tag)
         return ours
 
@@ -94,27 +97,33 @@ class Heads:
         """Replace the head that was seen last. Raises VolumeTaken where it is another by now, StoreUnavailable."""
         head = replace(head, mark=secrets.token_hex(8))
         data = head.encoded()
-        self._tried.write_bytes(data)
-        try:
-            tag = self._bucket.put_if(self._name, data, self.tag)
-        except Conflict as error:
-            # Also the answer to a write that was repeated after its own success was not heard.
-            found = self._bucket.get(self._name)
-            if found is None or found[0] != data:
-                raise VolumeTaken(
-                    f"the volume of {self._principal} has been claimed by another; nothing was stored"
-                ) from error
-            tag = found[1]
+        self._unheard = [*self._unheard, data][-_MOST_UNHEARD:]
+        self._tried.write_bytes(b"\n".join(self._unheard))
+        while True:
+            try:
+                tag = self._bucket.put_if(self._name, data, self.tag)
+                break
+            except Conflict as error:
+                # Also the answer to a write that was repeated, or follows one, whose own success was not heard.
+                found = self._bucket.get(self._name)
+                if found is None or found[0] not in self._unheard:
+                    raise VolumeTaken(
+                        f"the volume of {self._principal} has been claimed by another; nothing was stored"
+                    ) from error
+                tag = found[1]
+                if found[0] == data:
+                    break
+                self.tag = tag
         self._note(head, tag)
 
-    def _was_tried(self, data: bytes) -> bool:
+    def _read_tried(self) -> list[bytes]:
         try:
-            return self._tried.read_bytes() == data
+            return self._tried.read_bytes().split(b"\n")
         except FileNotFoundError:
-            return False
+            return []
 
     def _note(self, head: Head, tag: str) -> None:
-        self.head, self.tag = head, tag
+        self.head, self.tag, self._unheard = head, tag, []
         fresh = self._seen.with_name("head.part")
         fresh.write_text(json.dumps({"tag": tag, "head": head.encoded().decode()}))
         fresh.rename(self._seen)

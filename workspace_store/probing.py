@@ -26,6 +26,8 @@ def probe(bucket: Bucket) -> None:
             raise Unfit("it does not give back what was just written")
         if list(bucket.names("probe")) == []:
             raise Unfit("it does not list what was just written")
+    except Conflict as error:
+        raise Unfit("it refused to write an object that was as it had been seen") from error
     finally:
         with contextlib.suppress(StoreUnavailable):
             bucket.delete([name])

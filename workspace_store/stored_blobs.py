@@ -35,10 +35,10 @@ class StoredBlobs:
         return b"".join(self.get_stream(principal, blob))
 
     def get_stream(self, principal: UUID, blob: str) -> Iterator[bytes]:
-        if not self.here.has(principal, blob):
-            self._fetch(principal, blob)
         with contextlib.suppress(OSError):
             os.utime(self.here.path(principal, blob))  # what was used last stays in the cache longest
+        if not self.here.has(principal, blob):
+            self._fetch(principal, blob)
         return self._read(principal, blob)
 
     def _read(self, principal: UUID, blob: str) -> Iterator[bytes]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 from uuid import UUID
@@ -32,7 +32,7 @@ from workspace_store.packs import (
 )
 
 _TAIL_BYTES = 64 << 10
-_BATCH_BYTES = 32 << 20
+_BATCH_BYTES = 8 << 20
 _READ_BYTES = 32 << 20
 _AT_ONCE = 8
 _TREES_AT_ONCE = 4000
@@ -293,7 +293,14 @@ class StoredPacks(PackStore):
             yield from map(work, given)
             return
         with ThreadPoolExecutor(min(_AT_ONCE, len(given)), "object-store") as pool:
-            yield from pool.map(work, given)
+            # So that no more than what is under way waits in memory to be taken.
+            ahead: deque[Future[R]] = deque()
+            for one in given:
+                ahead.append(pool.submit(work, one))
+                if len(ahead) >= _AT_ONCE:
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
 
 
 def _is_whole(path: Path) -> bool:

@@ -74,6 +74,7 @@ _TENANT = select(
     principal.c.closed,
     _MANIFEST.label("manifest_digest"),
 ).where(principal.c.id == bindparam("of"))
+_FORGOTTEN = select(principal.c.id).where(principal.c.closed, principal.c.volume_id.is_(None))
 _COMMIT_GENERATION = (
     update(principal)
     .where(
@@ -100,6 +101,11 @@ def look(connection: Connection, identifier: UUID) -> Tenant:
         row.sandbox_host, row.sandbox_epoch, expired, row.volume_id, row.generation, row.host_uid,
         row.state_key, row.state_high, row.state_pin, row.closed, row.manifest_digest,
     )  # fmt: skip
+
+
+def forgotten(connection: Connection) -> list[UUID]:
+    """Who was erased, or never had a volume before they were closed."""
+    return list(connection.execute(_FORGOTTEN).scalars())
 
 
 def take(connection: Connection, identifier: UUID, host: str, seen: Tenant) -> Tenancy | None:

@@ -20,7 +20,10 @@ class Cache:
         self.volumes = StoredVolumes(folder / "volumes", self.bucket)
         self.blobs = StoredBlobs(DirectoryBlobs(folder / "blobs"), self.bucket)
         self.database: dict[UUID, int] = {}
-        self.room = CacheRoom(self.volumes, folder / "blobs", 1 << 20, self.database.__getitem__)
+        self.forgotten: list[UUID] = []
+        self.room = CacheRoom(
+            self.volumes, folder / "blobs", 1 << 20, self.database.__getitem__, lambda: list(self.forgotten)
+        )
         self.elsewhere = StoredVolumes(folder / "elsewhere", self.bucket)
 
     def fill(self, age: float) -> UUID:
@@ -89,3 +92,32 @@ def test_blobs_go_too_but_none_that_may_be_on_its_way(tmp_path: Path, object_sto
     assert not cache.blobs.here.has(owner, old)
     assert cache.blobs.here.has(owner, new)
     assert len(cache.blobs.get(owner, old)) == 800_000
+
+
+def test_a_blob_that_was_used_or_put_again_meanwhile_stays(tmp_path: Path, object_store: ObjectStore) -> None:
+    cache = Cache(tmp_path, object_store)
+    owner, data = uuid4(), os.urandom(800_000)
+    read, again = cache.blobs.put(owner, b"read meanwhile"), cache.blobs.put(owner, data)
+    for blob in (read, again):
+        os.utime(cache.blobs.here.path(owner, blob), (1.0, 1.0))
+    cache.room.most_bytes = 1000
+    found = cache.room.too_much(time.time())
+    assert len(found) == 2
+    cache.blobs.get(owner, read)
+    cache.blobs.put(owner, data)
+    assert not any(cache.room.remove(one) for one in found)
+    assert cache.blobs.here.has(owner, read)
+    assert cache.blobs.here.has(owner, again)
+
+
+def test_nothing_is_left_of_who_was_forgotten_elsewhere(tmp_path: Path, object_store: ObjectStore) -> None:
+    cache = Cache(tmp_path, object_store)
+    gone, stays = cache.fill(10), cache.fill(20)
+    kept, lost = cache.blobs.put(stays, b"theirs"), cache.blobs.put(gone, b"words")
+    cache.elsewhere.erase(gone)
+    cache.forgotten.append(gone)
+    cache.make()
+    assert not cache.is_here(gone)
+    assert not cache.blobs.here.has(gone, lost)
+    assert cache.is_here(stays)
+    assert cache.blobs.here.has(stays, kept)

@@ -224,6 +224,39 @@ def test_a_store_that_is_away_is_told_and_nothing_is_taken_for_stored(
         assert (volume.workspace / "a").read_text() == "2"
 
 
+@pytest.mark.parametrize("opened_again", [False, True])
+def test_what_was_stored_without_an_answer_is_not_taken_for_anothers(
+    hosts: tuple[Host, Host], way: FaultyWay, opened_again: bool
+) -> None:
+    owner, done = uuid4(), list[str]()
+
+    def first_is_lost_then_away(asked: Asked) -> str:
+        if asked.method != "PUT" or not asked.path.endswith("head.json"):
+            return ""
+        done.append(asked.path)
+        return "lost" if len(done) == 1 else "busy"
+
+    with hosts[0].seat(owner, 1) as volume:
+        (volume.workspace / "a").write_text("1")
+        commit(volume, 0)
+        (volume.workspace / "a").write_text("2")
+        made = volume.snapshot(1)
+        for fault in (first_is_lost_then_away, lambda asked: "busy"):
+            way.fault = fault
+            with pytest.raises(StoreUnavailable):
+                volume.hand_in(made)
+        way.fault = lambda asked: ""
+        if not opened_again:
+            volume.hand_in(made)
+    assert done
+    # It was never committed, and nobody else has had it: what is here counts.
+    with hosts[0].seat(owner, 2, 1) as volume:
+        assert (volume.workspace / "a").read_text() == "2"
+        commit(volume, 1)
+    with hosts[1].seat(owner, 3, 2) as volume:
+        assert (volume.workspace / "a").read_text() == "2"
+
+
 def test_a_damaged_object_is_refused_and_told(hosts: tuple[Host, Host], object_store: ObjectStore) -> None:
     owner = uuid4()
     with hosts[0].seat(owner, 1) as volume:
