@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,6 +31,7 @@ from sandbox_runner.assignments import HEARTBEAT
 from workspace_store import inbox, live, principal
 from workspace_store import tenancy as tenancies
 from workspace_store.beneath import UnsafePath
+from workspace_store.bucket import StoreUnavailable
 from workspace_store.database import storable
 from workspace_store.outbox import Address
 from workspace_store.packs import VolumeError
@@ -71,7 +72,7 @@ class Heartbeat:
         if self.stored is None:
             found = {owner: words for owner in everyone if (words := self._words(owner))}
         else:
-            found = {owner: words for owner in everyone if (words := self._committed_words(connection, owner))}
+            found = self._committed(connection, everyone)
         # Not before it was read: what fails is looked at again.
         self._found, self._looked = found, slot
         return bool(found)
@@ -92,6 +93,19 @@ class Heartbeat:
         begins, ends = self.settings.quiet
         return begins <= here < ends if begins <= ends else here >= begins or here < ends
 
+    def _committed(self, connection: Connection, everyone: Iterable[UUID]) -> dict[UUID, str]:
+        """Whose file says something in their committed generation, and what."""
+        found = {}
+        for owner in everyone:
+            try:
+                if words := self._committed_words(connection, owner):
+                    found[owner] = words
+            except StoreUnavailable as error:
+                # The sweeper waits for this, and with it whoever's bell was lost: not for each of them once more.
+                log.warning("the object store is away: not every HEARTBEAT.md is read", reason=str(error))
+                break
+        return found
+
     def _committed_words(self, connection: Connection, owner: UUID) -> str:
         """What the file says in the committed generation, wherever that was made; read once for each."""
         held = tenancies.look(connection, owner)
@@ -105,6 +119,8 @@ class Heartbeat:
                     words = _clean(volume.read_file(FILE, held.generation, max_bytes=MOST_BYTES))
             except FileNotFoundError:
                 words = ""
+            except StoreUnavailable:
+                raise
             except (OSError, UnsafePath, VolumeError) as error:
                 log.warning("a HEARTBEAT.md is not read", principal=str(owner), reason=str(error))
                 return ""

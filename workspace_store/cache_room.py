@@ -93,7 +93,10 @@ class CacheRoom:
     def _volumes(self) -> Iterator[Cached]:
         for path in self.volumes.root.iterdir():
             with contextlib.suppress(ValueError, OSError):
-                yield Cached(path, _size(path), (path / "snapshots" / "used").stat().st_mtime, UUID(path.name))
+                owner, used = UUID(path.name), path / "snapshots" / "used"
+                # Who was only looked at has never been claimed here.
+                seen = used if used.exists() else path / "marker.json"
+                yield Cached(path, _size(path), seen.stat().st_mtime, owner)
 
     def _blobs(self, now: float) -> Iterator[Cached]:
         for folder, _, names in os.walk(self.blobs):

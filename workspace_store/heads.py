@@ -58,40 +58,64 @@ class Head:
 
 
 class Heads:
-    """The head of one volume, and the last copy of it that was seen from here. ``folder``: host-side only."""
+    """The head of one volume, as it was read last, and the one that ``live`` here is of. ``folder``: host-side only."""
 
     def __init__(self, bucket: Bucket, principal: UUID, folder: Path) -> None:
         self._bucket = bucket
         self._principal = principal
         self._name = f"{place(principal)}/head.json"
-        self._seen = folder / "head"
+        self._kept = folder / "head"
         self._tried = folder / "head.tried"
-        self.tag: str | None = None
+        self._tag: str | None = None
+        """Of the head that a write from here replaces."""
+        self._kept_tag: str | None = None
         self.head: Head | None = None
         self._unheard = self._read_tried()
         self._load()
 
     def _load(self) -> None:
         try:
-            found = json.loads(self._seen.read_bytes())
-            self.tag, self.head = str(found["tag"]), Head.decoded(found["head"].encode(), self._principal)
+            found = json.loads(self._kept.read_bytes())
+            self._tag, self.head = str(found["tag"]), Head.decoded(found["head"].encode(), self._principal)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, VolumeDamaged):
-            self.tag = self.head = None
+            self._tag = self.head = None
+        self._kept_tag = self._tag
+
+    def look(self) -> bool:
+        """Read it from the store; whether ``live`` here is of it, or it is one that was tried to be written from here.
+
+        Gives no right: where it is another's by now, a write is refused as before.
+        """
+        return self._read()[0]
 
     def read(self) -> bool:
-        """Read it from the store; whether it is the one seen last from here, or one that was tried to be written."""
+        """The same, for whoever takes the volume: a write replaces what was read.
+
+        Where ``live`` is of another, it has to be laid out before ``keep``.
+        """
+        in_step, self._tag = self._read()
+        if in_step:
+            self.keep()
+        return in_step
+
+    def _read(self) -> tuple[bool, str | None]:
         found = self._bucket.get(self._name)
         if found is None:
-            known = self.head is None
-            self.tag = self.head = None
-            self._seen.unlink(missing_ok=True)
-            return known
+            self.head = None
+            return self._kept_tag is None, None
         data, tag = found
-        if tag == self.tag:
-            return True
-        ours = data in self._unheard
-        self._note(Head.decoded(data, self._principal), tag)
-        return ours
+        self.head = Head.decoded(data, self._principal)
+        return tag == self._kept_tag or data in self._unheard, tag
+
+    def keep(self) -> None:
+        """``live`` is of the head that was read."""
+        if self.head is None or self._tag is None:
+            self._kept.unlink(missing_ok=True)
+        elif self._tag != self._kept_tag:
+            fresh = self._kept.with_name("head.part")
+            fresh.write_text(json.dumps({"tag": self._tag, "head": self.head.encoded().decode()}))
+            fresh.rename(self._kept)
+        self._kept_tag = self._tag
 
     def write(self, head: Head) -> None:
         """Replace the head that was seen last. Raises VolumeTaken where it is another by now, StoreUnavailable."""
@@ -101,7 +125,7 @@ class Heads:
         self._tried.write_bytes(b"\n".join(self._unheard))
         while True:
             try:
-                tag = self._bucket.put_if(self._name, data, self.tag)
+                tag = self._bucket.put_if(self._name, data, self._tag)
                 break
             except Conflict as error:
                 # Also the answer to a write that was repeated, or follows one, whose own success was not heard.
@@ -113,20 +137,15 @@ class Heads:
                 tag = found[1]
                 if found[0] == data:
                     break
-                self.tag = tag
-        self._note(head, tag)
+                self._tag = tag
+        self.head, self._tag, self._unheard = head, tag, []
+        self.keep()
 
     def _read_tried(self) -> list[bytes]:
         try:
             return self._tried.read_bytes().split(b"\n")
         except FileNotFoundError:
             return []
-
-    def _note(self, head: Head, tag: str) -> None:
-        self.head, self.tag, self._unheard = head, tag, []
-        fresh = self._seen.with_name("head.part")
-        fresh.write_text(json.dumps({"tag": tag, "head": head.encoded().decode()}))
-        fresh.rename(self._seen)
 
 
 def place(principal: UUID) -> str:

@@ -90,7 +90,7 @@ class StoredVolume(Volume):
             self._follow(generation)
 
     def refresh(self) -> None:
-        self._heads.read()
+        self._heads.look()
         if self._heads.head is not None:
             self._store.follow(self._heads.head.packs)
 
@@ -122,6 +122,8 @@ class StoredVolume(Volume):
             self._lay_out_anew(self._root(generation), self._store.read)
         digest = head.generations[generation] if generation else ""
         markers.write(self.path, replace(self.marker(), volume=head.volume, generation=generation, digest=digest))
+        # Not before: who is cut off, or does not get all of it, has what was here before.
+        self._heads.keep()
 
     @contextlib.contextmanager
     def resting(self, committed: int) -> Iterator[bool]:
@@ -130,7 +132,7 @@ class StoredVolume(Volume):
         Raises VolumeError where that cannot be known now.
         """
         with self._locked():
-            in_step = self._heads.read()
+            in_step = self._heads.look()
             head = self._heads.head
             if head is None:
                 yield False
@@ -279,7 +281,7 @@ class StoredVolume(Volume):
         place = heads.place(self.principal)
         found = [*self._bucket.names(f"{place}/packs"), *self._bucket.names(f"{place}/generations")]
         found += self._bucket.names(f"{place}/incoming", older_than=_INCOMING_SECONDS)
-        if not self._heads.read() or (head := self._heads.head) is None:
+        if not self._heads.look() or (head := self._heads.head) is None:
             raise VolumeTaken(f"the volume of {self.principal} has been claimed by another; nothing was removed")
         kept = {f"{place}/packs/{name}" for name in head.packs}
         kept |= {self._manifest_name(number, digest) for number, digest in head.generations.items()}

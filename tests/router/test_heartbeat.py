@@ -20,10 +20,12 @@ from router.settings import HeartbeatSettings
 from tests.buckets import ObjectStore
 from tests.workspace_store.people import person
 from workspace_store import checkpoints, inbox, principal
+from workspace_store.beneath import Owner
+from workspace_store.bucket import StoreUnavailable
 from workspace_store.checkpoints import CommittedGeneration
 from workspace_store.database import Database, now_us
 from workspace_store.inbox import Row
-from workspace_store.stored_volumes import StoredVolumes
+from workspace_store.stored_volumes import StoredVolume, StoredVolumes
 from workspace_store.volumes import Volumes
 
 ANN = Claim("telegram", "7", "1", "Ann", "platform")
@@ -156,12 +158,7 @@ def test_settings_that_are_none_are_refused(wrong: dict[str, str]) -> None:
         HeartbeatSettings(**wrong)
 
 
-async def test_a_file_that_another_host_has_stored_is_read_too(
-    sqlite: Database, tmp_path: Path, object_store: ObjectStore
-) -> None:
-    """As it was committed last; once for each generation."""
-    bucket = object_store.open(object_store.create())
-    there, here = StoredVolumes(tmp_path / "there", bucket), StoredVolumes(tmp_path / "here", bucket)
+def with_something_in_the_file(sqlite: Database, there: StoredVolumes) -> UUID:
     owner = person(sqlite)
     with there.open(owner) as volume:
         volume.follow(0)
@@ -177,6 +174,35 @@ async def test_a_file_that_another_host_has_stored_is_read_too(
         checkpoints.write_generation(connection, owner, committed)
 
     sqlite.write_now(commit)
+    return owner
+
+
+async def test_a_file_that_another_host_has_stored_is_read_too(
+    sqlite: Database, tmp_path: Path, object_store: ObjectStore
+) -> None:
+    """As it was committed last; once for each generation."""
+    bucket = object_store.open(object_store.create())
+    there, here = StoredVolumes(tmp_path / "there", bucket), StoredVolumes(tmp_path / "here", bucket)
+    owner = with_something_in_the_file(sqlite, there)
     beat = Heartbeat(HeartbeatSettings(every="30m"), "UTC", here.root, stored=here)
     assert sqlite.read_now(beat.look)
     assert beat._found == {owner: "water the plants"}
+
+
+async def test_while_the_store_is_away_the_sweeper_waits_for_it_once(
+    sqlite: Database, tmp_path: Path, object_store: ObjectStore
+) -> None:
+    class Away(StoredVolumes):
+        asked = 0
+
+        def open(self, principal: UUID, *, owner: Owner | None = None) -> StoredVolume:
+            self.asked += 1
+            raise StoreUnavailable("away")
+
+    bucket = object_store.open(object_store.create())
+    there, away = StoredVolumes(tmp_path / "there", bucket), Away(tmp_path / "away", bucket)
+    for _ in range(3):
+        with_something_in_the_file(sqlite, there)
+    beat = Heartbeat(HeartbeatSettings(every="30m"), "UTC", away.root, stored=away)
+    assert not sqlite.read_now(beat.look)
+    assert away.asked == 1

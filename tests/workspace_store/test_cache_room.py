@@ -121,3 +121,17 @@ def test_nothing_is_left_of_who_was_forgotten_elsewhere(tmp_path: Path, object_s
     assert not cache.blobs.here.has(gone, lost)
     assert cache.is_here(stays)
     assert cache.blobs.here.has(stays, kept)
+
+
+def test_who_was_only_looked_at_goes_too(tmp_path: Path, object_store: ObjectStore) -> None:
+    cache = Cache(tmp_path, object_store)
+    owner = cache.fill(10)
+    there = CacheRoom(cache.elsewhere, tmp_path / "none", 1000, cache.database.__getitem__, list)
+    with cache.elsewhere.open(owner) as volume:
+        volume.follow(1)
+    other = cache.fill(10)
+    with cache.elsewhere.open(other) as volume:
+        volume.refresh()
+    found = there.too_much(time.time())
+    assert {one.volume for one in found} == {owner, other}
+    assert [there.remove(one) for one in found] == [True, True]
