@@ -10,7 +10,7 @@ import contextlib
 import os
 import secrets
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID
 
@@ -42,6 +42,7 @@ class CacheRoom:
     """Whom this installation was told to forget: what is here of them goes, whatever room there is."""
     excess: int = 0
     """Bytes that have to go, as it was found last."""
+    _sizes: dict[Path, tuple[object, int]] = field(default_factory=dict)
 
     def too_much(self, now: float) -> list[Cached]:
         """What could go, used longest ago first, of which so much has to that ``excess`` is got; empty: there is room.
@@ -96,7 +97,16 @@ class CacheRoom:
                 owner, used = UUID(path.name), path / "snapshots" / "used"
                 # Who was only looked at has never been claimed here.
                 seen = used if used.exists() else path / "marker.json"
-                yield Cached(path, _size(path), seen.stat().st_mtime, owner)
+                yield Cached(path, self._size(path), seen.stat().st_mtime, owner)
+
+    def _size(self, path: Path) -> int:
+        """Measured again only after a wake or a snapshot: what sleeps stays as it is, and there may be much of it."""
+        state = [(path / part).stat().st_mtime_ns for part in ("snapshots", "snapshots/packs")]
+        known, size = self._sizes.get(path, (None, 0))
+        if known != state:
+            size = _size(path)
+            self._sizes[path] = state, size
+        return size
 
     def _blobs(self, now: float) -> Iterator[Cached]:
         for folder, _, names in os.walk(self.blobs):

@@ -7,7 +7,10 @@ import time
 from pathlib import Path
 from uuid import UUID, uuid4
 
+import pytest
+
 from tests.buckets import ObjectStore
+from workspace_store import cache_room
 from workspace_store.blobs import DirectoryBlobs
 from workspace_store.cache_room import CacheRoom
 from workspace_store.stored_blobs import StoredBlobs
@@ -135,3 +138,30 @@ def test_who_was_only_looked_at_goes_too(tmp_path: Path, object_store: ObjectSto
     found = there.too_much(time.time())
     assert {one.volume for one in found} == {owner, other}
     assert [there.remove(one) for one in found] == [True, True]
+
+
+def test_what_sleeps_is_measured_once(
+    tmp_path: Path, object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = Cache(tmp_path, object_store)
+    asleep, woken = cache.fill(100), cache.fill(10)
+    measured: list[str] = []
+    real = cache_room._size
+
+    def counting(path: Path) -> int:
+        measured.append(path.name)
+        return real(path)
+
+    monkeypatch.setattr(cache_room, "_size", counting)
+    cache.make()
+    assert set(measured) == {str(asleep), str(woken)}
+    with cache.volumes.open(woken) as volume:
+        volume.follow(1)
+        volume.claim("here 2")
+        (volume.workspace / "more").write_bytes(os.urandom(900_000))
+        volume.hand_in(volume.snapshot(1))
+    cache.database[woken] = 2
+    measured.clear()
+    cache.make()
+    assert measured == [str(woken)]
+    assert not cache.is_here(asleep), "what the woken one has grown by is counted"
