@@ -122,7 +122,10 @@ def read(answer: str, session: Session) -> Iterator[Finding]:
     start, end = answer.find("["), answer.rfind("]")
     if start < 0 or end < start:
         raise ValueError("the answer holds no list")
-    rows: Any = json.loads(answer[start : end + 1])
+    try:
+        rows: Any = json.loads(answer[start : end + 1])
+    except RecursionError as error:
+        raise ValueError("the answer's lists have no end") from error
     people = [(turn, plain(words)) for turn, words in own_words(session)]
     everybody = people + [
         (turn, plain(str(said.get("text", ""))))

@@ -103,7 +103,7 @@ def use(text: str, tools: Tools, missing: str = "") -> tuple[str, dict[str, Any]
         if not isinstance(given, dict):
             raise ValueError("it takes an object")
         return name, tools[name].read(given)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return texts.bad_tool_arguments(name, str(error))
 
 

@@ -104,7 +104,15 @@ def read(volume: Volume, source: BinaryIO, *, max_bytes: int = MAX_BYTES) -> str
             tarfile.open(fileobj=plain, mode="r|", encoding="utf-8") as archive,
         ):
             return volume.add_objects(lambda writer, objects: _read(archive, writer, objects, max_bytes))
-    except (tarfile.TarError, zstandard.ZstdError, ValueError, EOFError, OverflowError) as error:
+    except (
+        tarfile.TarError,
+        zstandard.ZstdError,
+        ValueError,
+        TypeError,
+        EOFError,
+        OverflowError,
+        RecursionError,
+    ) as error:
         raise ArchiveRefused(f"this is no archive of a workspace, or a damaged one: {error}") from error
 
 

@@ -50,7 +50,7 @@ class Head:
                 raise VolumeDamaged(f"the volume of {principal} was stored by a newer version; upgrade to open it")
             found["generations"] = {int(number): str(digest) for number, digest in found["generations"].items()}
             head = Head(**found)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise VolumeDamaged(f"the stored head of the volume of {principal} cannot be read") from error
         if head.principal != str(principal):
             raise VolumeDamaged(f"the stored head of {principal} is another's")
@@ -77,7 +77,7 @@ class Heads:
         try:
             found = json.loads(self._kept.read_bytes())
             self._tag, self.head = str(found["tag"]), Head.decoded(found["head"].encode(), self._principal)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, VolumeDamaged):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, VolumeDamaged):
             self._tag = self.head = None
         self._kept_tag = self._tag
 

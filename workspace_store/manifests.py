@@ -123,7 +123,7 @@ def read(data: bytes, number: int) -> Generation:
             duration_ms=wrapped["duration_ms"],
             new_bytes=wrapped["new_bytes"],
         )
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ManifestCorrupt(f"the manifest of generation {number} cannot be read") from error
 
 

@@ -36,7 +36,7 @@ def read(volume: Path) -> Marker:
     """Raises VolumeDamaged."""
     try:
         marker = Marker(**json.loads((volume / "marker.json").read_bytes()))
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise VolumeDamaged(f"{volume} has no marker that can be read; restore it from a backup") from error
     if marker.format != FORMAT:
         raise VolumeDamaged(f"{volume} was written by a newer version; upgrade to open it")

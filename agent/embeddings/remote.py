@@ -38,7 +38,7 @@ class RemoteEmbedder:
             raise EmbedderAway(f"the embeddings' server says HTTP {error.response.status_code}") from error
         except httpx.HTTPError as error:
             raise EmbedderAway(f"the embeddings' server cannot be reached ({type(error).__name__})") from error
-        except (ValueError, KeyError, TypeError, IndexError) as error:
+        except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
             raise EmbedderAway("the embeddings' server answered with no embeddings") from error
 
     async def close(self) -> None:

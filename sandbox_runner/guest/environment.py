@@ -170,7 +170,7 @@ class Environment:
     def _write(self, said: bytes) -> None:
         try:
             found = json.loads(said)
-        except ValueError:
+        except (ValueError, RecursionError):
             self._suspect = True  # it was killed, or ran out of memory: the next command brings another
             return
         rebuilt = (self._written or {}).get("rebuilt")

@@ -230,3 +230,9 @@ async def test_what_was_said_becomes_searchable_by_itself(database: Database, ow
         pass
     assert database.read_now(lambda c: memory_index.counts(c, owner))["turn"] == 12
     assert not database.read_now(memory_index.any_turn_due)
+
+
+def test_an_answer_of_lists_without_end_is_no_list() -> None:
+    talk = session(turn(("user", "I drink only tea in the morning")))
+    with pytest.raises(ValueError, match="no end"):
+        list(looking_back.read("[" * 200_000 + "]", talk))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent import texts
-from agent.operator import Operator, understand
+from agent.operator import Operator, understand, use
 from agent.trajectory import Context, Said
 
 
@@ -85,3 +87,9 @@ async def test_each_message_of_a_turn_gets_its_own_answer_in_order() -> None:
         turn.append(Said("tool", f"out of {commands[-1]}", call=step.calls[0].id))
     assert commands == ["a", "b"]
     assert step.replies == {"m0": "out of a", "m1": texts.CAPABILITIES, "m2": "out of b"}
+
+
+def test_arguments_of_a_tool_without_end_are_refused_in_words() -> None:
+    answer = use("/tool recall " + "[" * 200_000, {"recall": cast("Any", None)})
+    assert isinstance(answer, str)
+    assert answer.startswith(texts.bad_tool_arguments("recall", "")[:20])

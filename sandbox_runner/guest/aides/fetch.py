@@ -139,7 +139,7 @@ def refusal(error: urllib.error.HTTPError) -> dict[str, Any]:
     """What the proxy itself said, where it was the proxy: it answers in JSON of its own."""
     try:
         said = json.loads(error.read(65536))
-    except (ValueError, OSError):
+    except (ValueError, RecursionError, OSError):
         said = None
     if isinstance(said, dict) and isinstance(said.get("reason"), str) and "error" in said:
         return {"refused": said["reason"], "how": str(said.get("how", "")), "approval": said.get("approval")}
