@@ -103,8 +103,8 @@ Secret = Annotated[str, Field(repr=False)]
 
 MOST = 10**12
 """Of a whole number: so many MB are still a count of bytes that fits wherever such are kept."""
-MOST_TIME = 10**9
-"""Of any other number, which is mostly a time: what clocks and the calendar can still reckon with."""
+MOST_TIME = 10**8
+"""Of any other number, which is mostly a time: what the calendar and the agent of a sandbox can still reckon with."""
 
 
 def _number(value: object) -> object:
