@@ -36,9 +36,16 @@ def _show_title(title: bytes) -> None:
         fields = file.read().rpartition(b")")[2].split()
     start, end = int(fields[45]), int(fields[46])
     if 0 < start < end:
-        memory = os.open("/proc/self/mem", os.O_WRONLY | os.O_CLOEXEC)
-        os.pwrite(memory, title.ljust(end - start, b"\0")[: end - start - 1] + b"\0", start)
-        os.close(memory)
+        try:
+            memory = os.open("/proc/self/mem", os.O_WRONLY | os.O_CLOEXEC)
+        except OSError:
+            return  # not every kernel lets it be written, and a sandbox needs no title
+        try:
+            os.pwrite(memory, title.ljust(end - start, b"\0")[: end - start - 1] + b"\0", start)
+        except OSError:
+            pass
+        finally:
+            os.close(memory)
 
 
 def _harden() -> None:
