@@ -31,6 +31,7 @@ from nightporter.moving import activating, in_bucket, tokens
 from nightporter.moving.installation import Installation
 from workspace_store import archives, bundles, liveness, schema
 from workspace_store.blobs import DirectoryBlobs
+from workspace_store.bucket import StoreUnavailable
 from workspace_store.bundles import Bundle, BundleRefused, Content
 from workspace_store.database import storable
 from workspace_store.packs import VolumeError, sync_folder
@@ -105,8 +106,8 @@ class Head:
 
 def arrive(house: Installation, wanted: Wanted) -> Arrived:
     """Take a bundle in. Raises MoveRefused with everything as it was."""
-    settle_leftovers(house)
     try:
+        settle_leftovers(house)
         if not wanted.file.is_file():
             raise MoveRefused(f"{wanted.file} is no plain file: a bundle is read more than once")
         with wanted.file.open("rb") as file:
@@ -307,7 +308,9 @@ class _StagedInBucket(_Staged):
 
     def keep(self) -> None:
         super().keep()
-        in_bucket.settle(self.house.storage.bucket, self.bundle, self._record)
+        # They have come, whatever the store says now: what it keeps of before names nothing, and goes with the volume.
+        with contextlib.suppress(StoreUnavailable):
+            in_bucket.settle(self.house.storage.bucket, self.bundle, self._record)
 
 
 def _staged(house: Installation, bundle: UUID) -> _Staged:

@@ -21,6 +21,7 @@ from tests.nightporter import moving
 from tests.nightporter.moving import ANN, WORD, Make
 from workspace_store import approvals, effects, inbox, journal, memory_search, outbox, principal, unserved
 from workspace_store.approvals import Place
+from workspace_store.bucket import StoreUnavailable
 from workspace_store.database import now_us
 from workspace_store.outbox import Address
 from workspace_store.principal import Away
@@ -164,6 +165,23 @@ def test_an_arrival_that_fails_leaves_the_object_store_as_it_was(
     assert new.storage.bucket.get(f"volumes/{user.id}/head.json") is None
     assert list(new.blobs.hashes(user.id)) == []
     moving.arrive(new, file)
+    assert moving.gold(new, user.id) == WORD
+
+
+def test_whoever_has_come_is_not_refused_because_the_object_store_falls_silent(
+    old: Installation, in_bucket: Make, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new = in_bucket("new")
+    user = moving.settle_in(old)
+    moving.leave(old, user, file, moving.grant(old, new, user.id))
+
+    def silent(*_: object) -> None:
+        raise StoreUnavailable("away")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("nightporter.moving.in_bucket.settle", silent)
+        moving.arrive(new, file)
+    assert moving.is_alive(new, user.id)
     assert moving.gold(new, user.id) == WORD
 
 
