@@ -110,10 +110,15 @@ def _interrupt_terminal(guest: Guest, terminal: Terminal) -> bool:
     shell = terminal.shell
     shell.interrupt(signal.SIGINT)
 
-    def insist() -> None:
-        if terminal.current is call and terminal.shell is shell:
+    def insist(spared: bool = False) -> None:
+        if terminal.current is not call or terminal.shell is not shell:
+            return
+        if shell.foreground() == shell.pid and not spared:
+            # What it ran is over. Its end would cost what the terminal holds, and it may be about to report.
+            guest.loop.call_later(INSIST_S, lambda: insist(spared=True))
+        else:
             shell.interrupt(signal.SIGKILL)
-            guest.loop.call_later(0.5, insist)
+            guest.loop.call_later(0.5, lambda: insist(spared))
 
     guest.loop.call_later(INSIST_S, insist)
     return True

@@ -142,8 +142,10 @@ class Terminal:
             return []
         self.state["limits"] = limits.differences(self.shell.pid)
         self.state["cwd"] = processes.true_directory(self.shell.pid, self.state["cwd"])
+        # First, since it waits until the shell's output goes where it went before the dump.
+        notes = self.shell.take_notes(dump.outputs)
         self.state["descriptors"] = self.shell.kept_open()
-        return self.shell.take_notes(dump.outputs)
+        return notes
 
     def name_part_of_shell(self, task: Task) -> None:
         """What the shell runs as a copy of itself (a loop, a group with ``&``) shows the shell's own arguments."""
