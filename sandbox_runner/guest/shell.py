@@ -152,7 +152,8 @@ class Shell:
             return said
         for _ in range(_DUMP_ENDS_TRIES):
             target = open_file(self.pid, number)
-            if target not in ("", "/dev/null", self._path("report"), self._path("names")):
+            # The dump's own: it writes reports and, at last, to the terminal.
+            if target and not target.startswith(("/dev/null", "/dev/tty", "/dev/pts/", self._folder)):
                 return target
             time.sleep(_DUMP_ENDS_S)
         return "another file"
