@@ -111,6 +111,7 @@ def test_a_promise_lasts_if_it_says_when() -> None:
     assert not facts.lasting(Fact("commitment", "I will look at the file."))
 
 
+@pytest.mark.slow
 @given(st.text(max_size=5000))
 def test_any_text_is_read_and_gives_the_same_each_time(text: str) -> None:
     turn = [Said("user", text), Said("assistant", text), Said("tool", text)]

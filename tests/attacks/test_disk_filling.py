@@ -99,6 +99,7 @@ def seconds_beyond_the_limit(stage: Stage) -> float:
     return written[-1][0] - crossed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flood", FLOODS)
 async def test_what_writes_beyond_the_limit_is_paused_and_told(stage: Stage, run: Run, flood: str) -> None:
     result = await run(FLOODS[flood])

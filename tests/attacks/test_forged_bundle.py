@@ -166,6 +166,7 @@ UNFIT: list[tuple[Forge, str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_together_is_refused(houses: tuple[Installation, Installation], packed: Packed) -> None:
     old, new = houses
     user, file = packed
@@ -266,6 +267,7 @@ def merged(members: Members, head: dict[str, Any]) -> None:
     put(members, "merge", [made])
 
 
+@pytest.mark.slow
 def test_what_would_stop_a_queue_for_everybody_is_refused(
     houses: tuple[Installation, Installation], packed: Packed
 ) -> None:

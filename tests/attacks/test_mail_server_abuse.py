@@ -221,6 +221,7 @@ async def test_guessing_is_slow_from_any_number_of_connections(kept: Kept) -> No
     assert asyncio.get_running_loop().time() - began >= 10 * 0.2
 
 
+@pytest.mark.slow
 async def test_who_has_the_token_is_not_locked_out_by_who_guesses(kept: Kept) -> None:
     """This machine's address is shared by all its programs."""
 

@@ -91,6 +91,7 @@ def state(database: Database, ann: UUID, bob: UUID) -> tuple[Any, ...]:
     return database.read_now(look)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("undo", [False, True])
 def test_a_kill_at_any_step_leaves_the_old_or_the_new(database: Database, undo: bool) -> None:
     ann, bob = prepared(database)

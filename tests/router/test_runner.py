@@ -252,6 +252,7 @@ async def test_a_killed_runners_turn_is_taken_over_at_once(
     assert state(database, behind).crashes == 0
 
 
+@pytest.mark.slow
 async def test_what_ends_its_runner_again_and_again_is_set_aside_and_told(
     database: Database, make_runner: Callable[..., Here], lives: Path
 ) -> None:

@@ -69,6 +69,7 @@ def test_nul_bytes_and_lone_surrogates_are_replaced(shared_house: House) -> None
     assert house.answer("odd")["replies"][0]["text"] == "I will remember: a�b�c"
 
 
+@pytest.mark.slow
 def test_a_flood_of_output_is_cut_and_memory_stays_bounded(shared_house: House) -> None:
     house = shared_house
     house.say("$ true")
@@ -103,12 +104,14 @@ def test_a_command_that_waits_for_input_does_not_hang(make_house: MakeHouse) -> 
     assert up_and_well(house)
 
 
+@pytest.mark.slow
 def test_a_fork_bomb_is_answered_and_the_next_command_works(make_house: MakeHouse) -> None:
     house = make_house(sandbox__command_timeout_seconds="15", sandbox__processes="64")
     assert house.say("$ :(){ :|:& };:")
     assert up_and_well(house)
 
 
+@pytest.mark.slow
 def test_a_command_that_eats_memory_is_stopped(make_house: MakeHouse) -> None:
     house = make_house(sandbox__memory_mb="128", sandbox__command_timeout_seconds="20")
     reply = house.say("$ python3 -c 'x = bytearray(400 << 20); print(len(x))'")

@@ -27,6 +27,7 @@ async def talk_through(stage: Stage, talk: Talk, window: int = WINDOW) -> Talk:
     return talk
 
 
+@pytest.mark.slow
 async def test_in_a_small_window_nothing_planted_is_lost(tmp_path: Path, sqlite_url: str) -> None:
     talk = await talk_through(Stage(tmp_path, sqlite_url), Talk(36, recalled_every=4, later=14), window=9_000)
     # What is needed no longer stands there word for word: it was looked up.

@@ -52,6 +52,7 @@ async def folded(stage: Stage) -> Sequence[checkpoints.TurnRecord]:
     return await stage.database.read(lambda c: checkpoints.newest_turns(c, stage.owner, 100, folded=True))
 
 
+@pytest.mark.slow
 async def test_a_planted_identifier_is_found_by_its_value_and_its_turn_read_word_for_word(stage: Stage) -> None:
     long_words = f"The deploy of service-seven has sha {HASH}, " + "and some more words. " * 60
     await ask(stage, long_words)

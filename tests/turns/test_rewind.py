@@ -182,6 +182,7 @@ async def test_what_changed_since_the_question_is_not_undone_by_its_answer(stage
     assert "three" in await say(stage, "cat file")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["rest", "rewind"])
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_a_crash_at_any_step_goes_on_to_the_same_end(

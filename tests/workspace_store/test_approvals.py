@@ -121,6 +121,7 @@ def consume_some(url: str, identifier: UUID, results: Any) -> None:
     database.close()
 
 
+@pytest.mark.slow
 def test_many_who_consume_at_once_are_one(database_url: str) -> None:
     database = Database(database_url)
     owner = person(database)

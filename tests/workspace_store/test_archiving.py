@@ -90,6 +90,7 @@ def test_what_is_not_yet_folded_or_searchable_stays(database: Database, owner: U
     assert freeze(database, owner) == 0
 
 
+@pytest.mark.slow
 def test_a_turn_of_the_cold_is_forgotten_and_what_is_beside_it_is_not(database: Database, owner: UUID) -> None:
     turns = live(database, owner)
     freeze(database, owner)
@@ -100,6 +101,7 @@ def test_a_turn_of_the_cold_is_forgotten_and_what_is_beside_it_is_not(database: 
     assert freeze(database, owner) >= SEGMENT
 
 
+@pytest.mark.slow
 def test_words_of_a_forgotten_note_go_from_the_cold_too(database: Database, owner: UUID) -> None:
     turns = live(database, owner)
     freeze(database, owner)
@@ -112,6 +114,7 @@ def test_words_of_a_forgotten_note_go_from_the_cold_too(database: Database, owne
     assert database.read_now(lambda c: memory.search(c, owner, "00070")) == []
 
 
+@pytest.mark.slow
 def test_turns_that_went_back_at_another_time_than_those_around_them_are_found(database: Database, owner: UUID) -> None:
     turns = live(database, owner, TURNS + 1)
     freeze(database, owner)

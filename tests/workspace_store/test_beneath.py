@@ -154,6 +154,7 @@ def deepen(root: int, levels: int) -> None:
     os.close(fd)
 
 
+@pytest.mark.slow
 def test_five_thousand_levels_are_walked_and_removed(root: int) -> None:
     deepen(root, 5000)
     before = descriptors()

@@ -119,6 +119,7 @@ def test_notes_are_listed_newest_first_and_only_ones_own(database: Database, own
     assert [note.body for note in found] == ["note 3", "note 2", "note 1"]
 
 
+@pytest.mark.slow
 def test_a_note_of_a_megabyte_is_kept_whole_and_found(database: Database, owner: UUID) -> None:
     """PostgreSQL refuses a search vector above a megabyte."""
     body = "needle " + " ".join(f"w{number:06}" for number in range(150_000))
@@ -257,6 +258,7 @@ def test_what_is_secret_or_personal_is_seen(text: str, kept: bool) -> None:
     assert (sensitive.find(text) == []) is kept
 
 
+@pytest.mark.slow
 def test_looking_for_secrets_is_linear() -> None:
     for text in ("1" * 200_000, "password is " * 20_000, "a=b " * 60_000, "DE12 " * 40_000, "1 " * 100_000):
         sensitive.find(text)

@@ -142,6 +142,7 @@ def upgrade(url: str, said: multiprocessing.Queue[bool]) -> None:
     said.put(schema.upgrade(url))
 
 
+@pytest.mark.slow
 def test_several_that_start_at_once_upgrade_once(empty_url: str) -> None:
     said = processes.Queue()
     starting = [processes.start(upgrade, empty_url, said) for _ in range(4)]

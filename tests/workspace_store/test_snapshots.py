@@ -135,6 +135,7 @@ def test_a_change_right_after_a_snapshot_is_noticed_though_size_and_time_are_equ
         time.sleep(pause)
 
 
+@pytest.mark.slow
 def test_a_change_within_the_same_second_is_noticed_where_times_are_whole_seconds(tmp_path: Path) -> None:
     image, mount = tmp_path / "image", tmp_path / "mount"
     mount.mkdir()
@@ -356,6 +357,7 @@ def act(volume: Volume, actions: list[tuple[str, int, bytes, bytes]]) -> None:
                 os.rename(chosen, path)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(ACTIONS, ACTIONS, ACTIONS)
 def test_any_tree_comes_back_from_any_later_one(

@@ -239,6 +239,7 @@ def test_who_only_looked_at_a_newer_generation_has_its_files_too(hosts: tuple[Ho
         assert (volume.workspace / "a").read_text() == "2"
 
 
+@pytest.mark.slow
 def test_a_wake_that_did_not_get_all_starts_anew(hosts: tuple[Host, Host], way: FaultyWay) -> None:
     owner = uuid4()
     with hosts[0].seat(owner, 1) as volume:
@@ -270,6 +271,7 @@ def test_who_lost_the_volume_and_looks_has_no_right_to_it(hosts: tuple[Host, Hos
             commit(volume, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opened_again", [False, True])
 def test_what_was_stored_without_an_answer_is_not_taken_for_anothers(
     hosts: tuple[Host, Host], way: FaultyWay, opened_again: bool

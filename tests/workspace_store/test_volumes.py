@@ -319,6 +319,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_kill_9_at_any_moment_leaves_a_valid_volume(tmp_path: Path) -> None:
     randoms = random.Random(7)
     for _ in range(12):

@@ -130,6 +130,7 @@ async def test_socket_mode_acknowledges_only_what_is_recorded(on_socket: House) 
     assert book.texts == ["hello"]
 
 
+@pytest.mark.slow
 async def test_socket_mode_survives_refresh_and_loss(on_socket: House) -> None:
     slack = on_socket.slack
     for number, trouble in enumerate((slack.refresh, slack.drop)):

@@ -134,6 +134,7 @@ async def test_two_pollers_are_explained(at_work: House, monkeypatch: pytest.Mon
     await until(lambda: at_work.channel.wrong() == [], "all is well again")
 
 
+@pytest.mark.slow
 async def test_polling_survives_errors_and_lost_connections(at_work: House) -> None:
     telegram = at_work.telegram
     telegram.fail("getUpdates", Fault("error", status=502), Fault("lose_request"), Fault("rate_limit", seconds=1))

@@ -97,9 +97,11 @@ async def test_a_fork_bomb_is_answered_and_the_next_command_works(small: GuestCo
     await says_the_limit(small, ":(){ :|:& };:")
 
 
+@pytest.mark.slow
 async def test_a_fork_bomb_in_the_foreground_too(small: GuestConnection) -> None:
     await says_the_limit(small, "bomb() { bomb | bomb; }; bomb")
 
 
+@pytest.mark.slow
 async def test_many_sleeping_children_are_the_same(small: GuestConnection) -> None:
     await says_the_limit(small, "for i in $(seq 200); do sleep 1000 & done; wait")

@@ -78,6 +78,7 @@ async def test_a_mail_that_someone_has_read_by_hand_is_not_lost(server: ImapServ
     await taken.until(lambda: taken.subjects()[-2:] == ["one", "read by hand"])
 
 
+@pytest.mark.slow
 async def test_the_past_of_a_mailbox_is_left_alone(server: ImapServer, start: Start, taken: Taken) -> None:
     server.deliver(mail("old"), at=datetime.now(UTC) - timedelta(days=30))
     server.deliver(mail("read"), flags="(\\Seen)")
@@ -210,6 +211,7 @@ async def test_a_mail_too_large_is_not_even_fetched(server: ImapServer, start: S
     assert taken.subjects() == ["small"]
 
 
+@pytest.mark.slow
 async def test_one_gateway_reads_and_another_takes_over(
     server: ImapServer, start: Start, taken: Taken, sqlite: Database
 ) -> None:
