@@ -117,6 +117,7 @@ def of_the_victim(victim: User) -> dict[str, tuple[Forge, str]]:
     }
 
 
+@pytest.mark.slow
 def test_nothing_in_it_touches_anybody_else(
     houses: tuple[Installation, Installation], victim: User, packed: Packed
 ) -> None:

@@ -209,6 +209,7 @@ async def test_guessing_the_token_ends_a_connection(kept: Kept) -> None:
     assert await client.reader.read() == b""
 
 
+@pytest.mark.slow
 async def test_guessing_is_slow_from_any_number_of_connections(kept: Kept) -> None:
     async def guess(number: int) -> None:
         client = await Client.of(kept)

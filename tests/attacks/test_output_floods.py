@@ -14,6 +14,7 @@ from tests.sandbox_runner.egress.inside import inside
 from tests.sandbox_runner.egress.yard import yard
 
 
+@pytest.mark.slow
 async def test_a_hundred_megabytes_of_output(tmp_path: Path, sqlite_url: str, backend: BubblewrapBackend) -> None:
     async with yard(tmp_path, sqlite_url) as made, inside(made, backend, tmp_path / "volume") as its:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -306,6 +306,7 @@ async def test_draining_lets_a_turn_end_by_itself(valkey: Valkey) -> None:
     assert keys(valkey) == []
 
 
+@pytest.mark.slow
 async def test_a_reader_to_whom_nothing_comes_stays_connected(valkey: Valkey, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_module, "DEQUEUE_SECONDS", 1)
     monkeypatch.setattr(valkey, "connect", lambda: Redis(unix_socket_path=str(valkey.socket), socket_timeout=1))

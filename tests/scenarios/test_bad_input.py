@@ -98,6 +98,7 @@ def test_a_command_that_never_ends_becomes_a_task(make_house: MakeHouse) -> None
     assert "sleep 1000" in house.say("tasks")
 
 
+@pytest.mark.slow
 def test_a_command_that_waits_for_input_does_not_hang(make_house: MakeHouse) -> None:
     house = make_house(sandbox__command_timeout_seconds="5")
     assert house.say('$ read x; echo "read ended: $?"')

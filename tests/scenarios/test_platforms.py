@@ -49,6 +49,7 @@ async def test_telegram_from_update_to_reply_with_state_over_sleep(
     assert texts(telegram)[1].split() == ["1", "/workspace/sub"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("victim", ["runner", "gateway"])
 async def test_telegram_answers_once_whatever_is_killed(
     make_house: MakeHouse, telegram: TelegramServer, victim: str

@@ -177,6 +177,7 @@ async def test_nothing_is_written_for_who_installs_nothing(stage: Stage) -> None
     assert not its.path.exists()
 
 
+@pytest.mark.slow
 async def test_secrets_in_where_a_package_came_from(stage: Stage) -> None:
     its = await Workspace.of(stage)
     info = "~/.local/lib/python3.11/site-packages/mine-1.0.dist-info"
@@ -235,6 +236,7 @@ async def test_what_uv_and_cargo_leave_is_read_and_its_programs_are_found(stage:
     assert await its.output("portercrate") == "from cargo"
 
 
+@pytest.mark.slow
 async def test_it_is_shown_to_people(stage: Stage) -> None:
     its = await Workspace.of(stage)
     info = "~/.local/lib/python3.11/site-packages/mine-1.0.dist-info"

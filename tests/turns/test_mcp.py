@@ -84,6 +84,7 @@ async def test_what_it_says_is_data_of_it(stage: Stage) -> None:
     assert shown.endswith("</quoted>")
 
 
+@pytest.mark.slow
 async def test_failures_are_told_and_the_next_call_works(stage: Stage) -> None:
     await prepared(stage, weather=McpServer(command=COMMAND, timeout_seconds=0.7))
     said = await use(

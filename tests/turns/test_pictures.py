@@ -44,6 +44,7 @@ def pictures(asked: Asked) -> int:
     return json.dumps(asked.body).count(SHOWN)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["openai", "anthropic"])
 async def test_it_is_looked_at_in_its_turn_and_after_it(stage: Stage, models: ModelServer, protocol: str) -> None:
     models.say(Say("A map."), Say("Still a map."))

@@ -64,6 +64,7 @@ def kept_of(database: Database, owner: UUID) -> tuple[int, int]:
     return database.read_now(sizes)
 
 
+@pytest.mark.slow
 def test_old_turns_take_a_fraction_and_are_read_as_they_were(database: Database, owner: UUID) -> None:
     turns = live(database, owner)
     other = live(database, person(database), 3)

@@ -135,6 +135,7 @@ def test_a_note_of_what_no_database_stores_is_kept_readable(database: Database, 
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_nobody_ever_finds_another_ones_words(database: Database, data: st.DataObject) -> None:

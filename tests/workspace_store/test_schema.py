@@ -59,6 +59,7 @@ print([name for name in sys.modules if name.partition(".")[0] in ("alembic", "ma
 """
 
 
+@pytest.mark.slow
 def test_a_start_that_finds_the_schema_does_not_import_alembic(database_url: str) -> None:
     done = subprocess.run([sys.executable, "-c", LOOK, database_url], capture_output=True, text=True, timeout=60)
     assert (done.stderr, done.stdout.strip()) == ("", "[]")

@@ -170,6 +170,7 @@ def test_what_was_handed_in_and_never_committed_is_forgotten(hosts: tuple[Host, 
         assert volume.read_file("workspace/a", 2) == b"another 2"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["busy", "torn", "cut", "lost", "wrong"])
 def test_one_fault_of_each_request_is_got_over(hosts: tuple[Host, Host], way: FaultyWay, fault: str) -> None:
     """Each request fails once, and then does what was asked."""

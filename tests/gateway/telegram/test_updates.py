@@ -35,6 +35,7 @@ async def test_a_message_is_recorded_then_confirmed(at_work: House) -> None:
     assert envelope.dedupe_key == f"telegram:7:5:{update['message']['message_id']}"
 
 
+@pytest.mark.slow
 async def test_without_a_database_nothing_is_confirmed(telegram: TelegramServer) -> None:
     book = Book(down=2)
     async with polling(telegram, book):

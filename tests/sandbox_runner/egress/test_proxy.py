@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from nightporter.approval_hooks import HOOKS
 from tests.sandbox_runner.egress.servers import plain, server
 from tests.sandbox_runner.egress.yard import Yard, yard
@@ -135,6 +137,7 @@ async def test_a_client_that_waits_for_a_word(tmp_path: Path, sqlite_url: str) -
         writer.close()
 
 
+@pytest.mark.slow
 async def test_the_same_refusal_is_told_with_each_command(tmp_path: Path, sqlite_url: str) -> None:
     async with yard(tmp_path, sqlite_url) as made:
         for _ in range(2):

@@ -53,6 +53,7 @@ async def tls_port(server: ImapServer, certificate: tuple[Path, Path]) -> AsyncI
     proxy.close()
 
 
+@pytest.mark.slow
 async def test_mail_comes_over_tls(
     server: ImapServer, start: Start, taken: Taken, tls_port: int, certificate: tuple[Path, Path],
     monkeypatch: pytest.MonkeyPatch,
