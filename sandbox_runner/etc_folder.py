@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import os
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from sandbox_runner.bubblewrap_args import FILES, HostSystem
@@ -24,7 +24,8 @@ class EtcFolder:
     system: HostSystem
     root: Path = Path("/")
     _made: str = ""
-    _kept: bool = field(default=False)
+    _own: bool = False
+    """Whether what an earlier manager left there is gone."""
 
     def path(self) -> Path | None:
         """Where it is; None: the host's has changed since, or it was never made."""
@@ -32,10 +33,10 @@ class EtcFolder:
 
     def make(self) -> Path:
         """Where it is, made where it has to be. Blocking. Raises OSError."""
-        if not self._kept:
+        if not self._own:
             shutil.rmtree(self.folder, ignore_errors=True)
             self.folder.mkdir(mode=0o755, parents=True)
-            self._kept = True
+            self._own = True
         key = self._key()
         made = self.folder / key
         if not made.exists():

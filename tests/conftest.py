@@ -13,7 +13,7 @@ import structlog
 from hypothesis import HealthCheck, settings
 
 from tests import compiled, once
-from tests.buckets import ObjectStore
+from tests.buckets import FaultyWay, ObjectStore
 from tests.servers import NotHere, PostgreSQL, Valkey
 from tests.tallies import pytest_sessionfinish, pytest_terminal_summary, pytest_testnodedown  # noqa: F401 - hooks
 from workspace_store import schema
@@ -69,6 +69,14 @@ def object_store() -> Iterator[ObjectStore]:
     server = ObjectStore()
     yield server
     server.stop()
+
+
+@pytest.fixture
+def way(object_store: ObjectStore) -> Iterator[FaultyWay]:
+    """To that server, through faults."""
+    found = FaultyWay(object_store)
+    yield found
+    found.close()
 
 
 @pytest.fixture(scope="session")

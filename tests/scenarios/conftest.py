@@ -6,9 +6,16 @@ from pathlib import Path
 import pytest
 
 from nightporter.testing import House
+from tests.servers import PostgreSQL, Valkey
 from tests.warm_house import WarmHouse
 
 MakeHouse = Callable[..., House]
+
+
+@pytest.fixture
+def servers(postgresql: PostgreSQL, valkey: Valkey) -> dict[str, str]:
+    """A database and a Redis that several services or hosts share."""
+    return {"database_url": postgresql.create(), "redis_url": f"unix://{valkey.socket}"}
 
 
 @pytest.fixture

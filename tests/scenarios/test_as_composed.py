@@ -19,7 +19,6 @@ import yaml
 from nightporter.testing import House, wait_until
 from tests.buckets import SETTINGS, ObjectStore
 from tests.nightporter.deployments import ROOT, make_secrets
-from tests.servers import PostgreSQL, Valkey
 from tests.warm_house import WarmHouse
 
 pytestmark = pytest.mark.slow
@@ -63,12 +62,10 @@ class Composed:
 
 
 @pytest.fixture
-def composed(tmp_path: Path, postgresql: PostgreSQL, object_store: ObjectStore) -> Iterator[Composed]:
-    redis = Valkey(tmp_path / "valkey")
+def composed(tmp_path: Path, servers: dict[str, str], object_store: ObjectStore) -> Iterator[Composed]:
     secrets = tmp_path / "secrets"
     make_secrets(secrets)
-    mine = {"database_url": postgresql.create(), "redis_url": f"unix://{redis.socket}"}
-    mine |= {f"s3_{key}": SETTINGS[f"storage__{key}"] for key in ("access_key", "secret_key")}
+    mine = servers | {f"s3_{key}": SETTINGS[f"storage__{key}"] for key in ("access_key", "secret_key")}
     for name, text in mine.items():
         (secrets / name).unlink()
         (secrets / name).write_text(text)
@@ -78,7 +75,6 @@ def composed(tmp_path: Path, postgresql: PostgreSQL, object_store: ObjectStore) 
     yield found
     for house in found.living:
         assert house.stop() == 0, house.log()[-4000:]
-    redis.stop()
 
 
 def test_they_serve_together_and_a_runner_that_is_stopped_loses_nothing(composed: Composed) -> None:

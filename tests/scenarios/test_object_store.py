@@ -3,14 +3,12 @@ what a lost host had not committed is told."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from nightporter.testing import House, wait_until
 from tests.buckets import SETTINGS, FaultyWay, ObjectStore
-from tests.servers import PostgreSQL, Valkey
 from tests.warm_house import WarmHouse
 from workspace_store import crash_points
 from workspace_store.crash_points import Point
@@ -19,28 +17,16 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def way(object_store: ObjectStore) -> Iterator[FaultyWay]:
-    found = FaultyWay(object_store)
-    yield found
-    found.close()
-
-
-@pytest.fixture
-def shared(
-    tmp_path: Path, postgresql: PostgreSQL, object_store: ObjectStore, way: FaultyWay
-) -> Iterator[dict[str, str]]:
+def shared(servers: dict[str, str], object_store: ObjectStore, way: FaultyWay) -> dict[str, str]:
     """What all hosts are told."""
-    redis = Valkey(tmp_path / "valkey")
-    yield {
-        "database_url": postgresql.create(),
-        "redis_url": f"unix://{redis.socket}",
+    return {
+        **servers,
         "volumes_url": f"s3://{object_store.create()}/house",
         "storage__endpoint": way.endpoint,
         "storage__timeout_seconds": "1",
         "sandbox__idle_seconds": "3600",
         **SETTINGS,
     }
-    redis.stop()
 
 
 def host(tmp_path: Path, name: str, shared: dict[str, str]) -> House:

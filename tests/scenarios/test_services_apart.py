@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from nightporter.testing import House, wait_until
-from tests.servers import PostgreSQL, Valkey
 from tests.warm_house import WarmHouse
 
 pytestmark = pytest.mark.slow
@@ -21,13 +20,12 @@ Start = Callable[..., House]
 
 
 @pytest.fixture
-def start(tmp_path: Path, postgresql: PostgreSQL) -> Iterator[Start]:
+def start(tmp_path: Path, servers: dict[str, str]) -> Iterator[Start]:
     """Starts a service by name; those that still live are stopped at the end."""
-    redis = Valkey(tmp_path / "valkey")
     secrets = tmp_path / "secrets"
     secrets.mkdir()
-    (secrets / "database_url").write_text(postgresql.create())
-    (secrets / "redis_url").write_text(f"unix://{redis.socket}\n")
+    (secrets / "database_url").write_text(servers["database_url"])
+    (secrets / "redis_url").write_text(f"{servers['redis_url']}\n")
     shared = {
         "database_url_file": f"{secrets}/database_url",
         "redis_url_file": f"{secrets}/redis_url",
@@ -44,7 +42,6 @@ def start(tmp_path: Path, postgresql: PostgreSQL) -> Iterator[Start]:
     yield start
     for house in living:
         assert house.stop() == 0, house.log()[-4000:]
-    redis.stop()
 
 
 def told_to_stop(runner: House, within: float) -> int:

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from nightporter.testing import House, wait_until
-from tests.servers import PostgreSQL, Valkey
 from tests.warm_house import WarmHouse
 
 pytestmark = pytest.mark.slow
@@ -23,15 +22,9 @@ SLOW = "$ echo begun >> trace; sleep 1; echo ended >> trace; echo finished"
 
 
 @pytest.fixture
-def shared(tmp_path: Path, postgresql: PostgreSQL) -> Iterator[dict[str, str]]:
+def shared(tmp_path: Path, servers: dict[str, str]) -> dict[str, str]:
     """What both hosts are told."""
-    redis = Valkey(tmp_path / "valkey")
-    yield {
-        "database_url": postgresql.create(),
-        "redis_url": f"unix://{redis.socket}",
-        "volumes_url": f"file://{tmp_path}/volumes",
-    }
-    redis.stop()
+    return {**servers, "volumes_url": f"file://{tmp_path}/volumes"}
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ import psycopg
 import pytest
 
 from nightporter.testing import House
-from tests.servers import PostgreSQL, Valkey
 from tests.warm_house import WarmHouse
 from workspace_store import schema
 
@@ -63,15 +62,8 @@ class OlderHouse(House):
 
 
 @pytest.fixture
-def shared(tmp_path: Path, postgresql: PostgreSQL) -> Iterator[dict[str, str]]:
-    redis = Valkey(tmp_path / "valkey")
-    yield {
-        "database_url": postgresql.create(),
-        "redis_url": f"unix://{redis.socket}",
-        "volumes_url": f"file://{tmp_path}/volumes",
-        "access__policy": "open",
-    }
-    redis.stop()
+def shared(tmp_path: Path, servers: dict[str, str]) -> dict[str, str]:
+    return {**servers, "volumes_url": f"file://{tmp_path}/volumes", "access__policy": "open"}
 
 
 def schema_of(url: str) -> str:

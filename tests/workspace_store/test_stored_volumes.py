@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -38,13 +37,6 @@ def commit(volume: Volume, parent: int) -> Generation:
     made = volume.snapshot(parent)
     volume.hand_in(made)
     return made
-
-
-@pytest.fixture
-def way(object_store: ObjectStore) -> Iterator[FaultyWay]:
-    found = FaultyWay(object_store)
-    yield found
-    found.close()
 
 
 @pytest.fixture
