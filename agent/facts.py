@@ -37,6 +37,8 @@ IDENTIFIER = re.compile(
       | [#$€£]\d[\d.,]*\d\b | \b(?=[\w-]{0,63}\d)(?=[\w-]{0,63}[^\W\d_])\w[\w-]{3,62}\w\b | \b\d{4,}\b | :\d{2,5}\b""",
     re.VERBOSE,
 )
+# Every one of those has a sign, a digit, or looks like a hash; most words have none.
+UNUSUAL = re.compile(r"[\d./:@_]|[0-9a-fA-F]{7}")
 PORT = re.compile(r"\bports?\s+(?:is\s+|number\s+|no\.?\s+)?(\d{2,5})\b", re.IGNORECASE)
 TRAILING = ".,;:!?…*_"
 
@@ -63,6 +65,19 @@ _CUES: dict[Kind, str] = {
     r"follow[- ]up|remind|noch (?:zu|offen|nicht)|à faire|pendiente|falta)\b|\[ \]",
 }
 CUES = {kind: re.compile(pattern, re.IGNORECASE) for kind, pattern in _CUES.items()}
+# Each cue holds one of these, in small letters: where none stands in a sentence, no search is needed.
+STEMS: dict[Kind, tuple[str, ...]] = {
+    "commitment": ("i'll", "i will", "i shall", "i promise", "i commit", "going to", "my word", "werde", "verspreche",
+                   "je vais", "je promets", "promet", "voy a"),
+    "decision": ("deci", " use", "go with", "keep", "ship", "going with", "agreed", "settled", "chose", "schieden",
+                 "schlossen", "wir ", "déci", "on utilise", "on prend", "acord"),
+    "constraint": ("must", "never", "always", "at most", "at least", "no more", "allowed", "forbid", "required",
+                   "do not", "don't", "only use", "from now", "muss", "müss", "darf", "dürf", "niemals", "immer",
+                   "höchst", "mindest", "ab jetzt", "jamais", "toujours", "il faut", "doit", "nunca", "siempre",
+                   "debe"),
+    "todo": ("todo", "to-do", "fixme", "still", "remain", "next step", "follow", "remind", "noch ", "faire",
+             "pendiente", "falta", "[ ]"),
+}  # fmt: skip
 # A promise that outlasts its turn says when, or calls itself one.
 LASTING = re.compile(
     r"\b(?:promise|commit|my word|until|when(?:ever)?|by|on|before|every|each|after|tomorrow|tonight|next|daily|weekly|"
@@ -75,6 +90,7 @@ VERDICT = re.compile(
     r"\b[Ee]xit (?:code|status) \d+|\b[Tt]ests? (?:pass|fail|are (?:green|red))|"
     r"\b(?:[Bb]uild|[Dd]eploy\w*|[Cc]heck) (?:succeeded|failed|passed)|[✓✗✔✘]"
 )
+VERDICT_STEMS = ("pass", "fail", "error", "skipped", "exit ", "green", "red", "succeeded", "✓", "✗", "✔", "✘")
 REDIRECTED = re.compile(r"(?<![<>0-9&-])>>?\s*([^\s;&|<>()'\"]+|'[^']+'|\"[^\"]+\")")
 CHANGING = re.compile(
     r"(?:^|[;&|(]\s*|\bsudo\s+)(?:touch|rm|mv|cp|tee|mkdir|rmdir|chmod|chown|ln|patch|truncate|sed\s+-i\S*|"
@@ -110,12 +126,15 @@ def lasting(fact: Fact) -> bool:
 def identifiers(text: str) -> Iterator[str]:
     """Ids, hashes, addresses, paths and the like in the first words of a text; linear in its length."""
     for word in text.split(None, WORDS_LOOKED_AT)[:WORDS_LOOKED_AT]:
+        if not UNUSUAL.search(word.rstrip(TRAILING)):
+            continue
         most = ADDRESS_CHARACTERS if word.lower().lstrip("(<\"'[").startswith("http") else WORD_CHARACTERS
         for match in IDENTIFIER.findall(word[:most]):
             if value := match.rstrip(TRAILING):
                 yield value
-    for port in PORT.findall(text[: WORDS_LOOKED_AT * 8]):
-        yield f"port {port}"
+    looked_at = text[: WORDS_LOOKED_AT * 8]
+    if "port" in looked_at.lower():
+        yield from (f"port {port}" for port in PORT.findall(looked_at))
 
 
 def _of_said(said: Said) -> Iterator[Fact]:
@@ -140,11 +159,14 @@ def _of_words(said: Said) -> Iterator[Fact]:
         if label:
             yield Fact(LABELS[label["label"].lower().removesuffix("s")], sentence)
             continue
+        lowered = sentence.lower()
         for kind, cue in CUES.items():
             # Only who is to keep a promise can make it.
-            if (kind != "commitment" or said.role == "assistant") and cue.search(sentence):
+            if kind == "commitment" and said.role != "assistant":
+                continue
+            if any(stem in lowered for stem in STEMS[kind]) and cue.search(sentence):
                 yield Fact(kind, sentence)
-        if VERDICT.search(sentence):
+        if any(stem in lowered for stem in VERDICT_STEMS) and VERDICT.search(sentence):
             yield Fact("verdict", sentence)
 
 

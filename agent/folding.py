@@ -26,15 +26,18 @@ TOLD_AS = {
 Fold = Callable[[Sequence[Said]], str]
 
 
-def fold(turn: Sequence[Said]) -> str:
-    """One turn as a record: what was asked, done and answered, and every fact of it that fits."""
+def fold(turn: Sequence[Said], facts: Sequence[Fact] | None = None) -> str:
+    """One turn as a record: what was asked, done and answered, and every fact of it that fits.
+
+    ``facts``: of this turn, where they have been looked for already.
+    """
     lines: list[str] = []
     for said in turn:
         if said.words.strip():
             lines.append(f"{_who(said)}: {_first_line(said.words)}")
         lines += [line for line in _did(said) if not any(line in other for other in lines)]
     record = " | ".join(lines)[:HEAD_CHARACTERS]
-    facts = finding.of_turn(turn)
+    facts = finding.of_turn(turn) if facts is None else facts
     told = _fitting(record, (fact for fact in facts if fact.kind != "identifier"), FACT_CHARACTERS)
     record = " | ".join(filter(None, [record, *(f"{TOLD_AS[fact.kind]}: {fact.value}" for fact in told)]))
     named = _fitting(record, (fact for fact in facts if fact.kind == "identifier"), IDENTIFIER_CHARACTERS)

@@ -77,7 +77,7 @@ def fold_old(
     for record in records:
         turn = said_of(record)
         found = finding.of_turn(turn)
-        text = _record(turn, (written or {}).get(record.seq))
+        text = _record(turn, found, (written or {}).get(record.seq))
         extracts[record.seq] = texts.record(record.turn, text)
         by_turn[record.seq] = [(fact.kind, fact.value) for fact in found]
         noticed += _notice(connection, owner, record, turn, found)
@@ -102,8 +102,8 @@ def fold_all(connection: Connection, owner: UUID) -> Folded:
     return fold_old(connection, owner, None, verbatim=0)
 
 
-def _record(turn: Sequence[Said], written: str | None) -> str:
-    extract = fold(turn)
+def _record(turn: Sequence[Said], facts: Sequence[Fact], written: str | None) -> str:
+    extract = fold(turn, facts)
     if written is None or check_record(written, turn, extract):
         return extract
     return written

@@ -7,6 +7,7 @@ rules (``sandbox_runner/guest/secret_filter.py``); a test compares them.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 NAME = re.compile(
     r"(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PASSCODE|CREDENTIALS?|CREDS|COOKIE|BEARER|APIKEY|PRIVATEKEY|ACCESSKEY"
@@ -70,6 +71,21 @@ OPTION = re.compile(
     r"[\"']?(?![\s$\"'-])\S",
     re.IGNORECASE,
 )
+
+# Shorter than this no secret is that has a shape; all but the few that these words tell stand within one word.
+_LONG_WORD = re.compile(r"\S{9,}")
+_BEYOND_A_WORD = ("://", "private key", "authorization", "\u0131", "i\u0307")
+"""The last two stand for an i where case does not matter."""
+
+
+def values(text: str) -> Iterator[re.Match[str]]:
+    """Where ``VALUE`` matches, sought only where it can: a sixth of the time in what people write."""
+    lowered = text.lower()
+    if any(word in lowered for word in _BEYOND_A_WORD):
+        yield from VALUE.finditer(text)
+    else:
+        for word in _LONG_WORD.finditer(text):
+            yield from VALUE.finditer(text, *word.span())
 
 
 def is_secret_name(name: str) -> bool:

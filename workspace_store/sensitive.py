@@ -6,7 +6,7 @@ Numbers count only where their check digits do, so that a door code or an order 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from workspace_store import secret_shapes, texts
@@ -36,6 +36,10 @@ SPANISH_ID = re.compile(r"\b[XYZ\d]\d{7}[ -]?[A-HJ-NP-TV-Z]\b")
 ITALIAN_CODE = re.compile(r"\b[A-Z]{6}\d{2}[A-EHLMPR-T]\d{2}[A-Z]\d{3}[A-Z]\b")
 FRENCH_NUMBER = re.compile(r"\b[12] ?\d{2} ?(?:0[1-9]|1[0-2]) ?(?:\d{2}|2[AB]) ?\d{3} ?\d{3} ?\d{2}\b")
 PASSPORT = re.compile(r"\bP[A-Z<][A-Z<]{3}[A-Z<]{5,39}\s+[A-Z0-9<]{9}\d[A-Z<]{3}\d{7}[MFX<]\d{7}[A-Z0-9<]{14,16}")
+
+
+Checked = tuple[re.Pattern[str], str, Callable[[str], bool]]
+"""What a number looks like, what it is, and whether one is it."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ def redacted(text: str) -> str:
 def _all(text: str) -> Iterator[Finding]:
     for match in PRIVATE_KEY.finditer(text):
         yield Finding(texts.PRIVATE_KEY, match.start(), match.end())
-    for match in secret_shapes.VALUE.finditer(text):
+    for match in secret_shapes.values(text):
         yield _secret(text, match.start(), match.end(), texts.SECRET)
     for match in secret_shapes.ASSIGNED.finditer(text):
         if secret_shapes.is_secret_name(match[1]):
@@ -81,8 +85,8 @@ def _all(text: str) -> Iterator[Finding]:
     for match in SAID.finditer(text):
         if match["value"].strip(".,;:!?").lower() not in NO_VALUES:
             yield Finding(texts.PASSWORD, match.start("value"), match.end("value"))
-    if any(map(str.isdigit, text)):
-        yield from _numbers(text)
+    digits = sum(map(str.isdigit, text))
+    yield from _numbers(text, CHECKED if digits >= FEWEST_DIGITS else CHECKED_LETTERS if digits else ())
 
 
 def _secret(text: str, start: int, end: int, what: str) -> Finding:
@@ -90,8 +94,8 @@ def _secret(text: str, start: int, end: int, what: str) -> Finding:
     return Finding(what, start, rest.end() if rest else end)
 
 
-def _numbers(text: str) -> Iterator[Finding]:
-    for pattern, what, is_one in CHECKED:
+def _numbers(text: str, checked: Sequence[Checked]) -> Iterator[Finding]:
+    for pattern, what, is_one in checked:
         for match in pattern.finditer(text):
             if is_one(re.sub(r"[\s-]", "", match[0])):
                 yield Finding(what, match.start(), match.end())
@@ -166,9 +170,13 @@ def _always(code: str) -> bool:
     return True
 
 
-CHECKED: tuple[tuple[re.Pattern[str], str, Callable[[str], bool]], ...] = (
+CHECKED_LETTERS: tuple[Checked, ...] = ((IBAN, texts.BANK_ACCOUNT, _is_iban),)
+"""Numbers that may be nearly all letters."""
+FEWEST_DIGITS = 6
+"""Of any other."""
+CHECKED: tuple[Checked, ...] = (
     (DIGITS, texts.CARD_NUMBER, _is_card),
-    (IBAN, texts.BANK_ACCOUNT, _is_iban),
+    *CHECKED_LETTERS,
     (US_SOCIAL_SECURITY, texts.NATIONAL_ID, _always),
     (UK_INSURANCE, texts.NATIONAL_ID, _always),
     (SPANISH_ID, texts.NATIONAL_ID, _is_spanish_id),

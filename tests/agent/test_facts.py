@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from re import _parser  # type: ignore[attr-defined]
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -124,3 +126,56 @@ def test_hostile_text_costs_no_more_than_its_length(hostile: str) -> None:
     started = time.process_time()
     facts.of_turn([Said("assistant", hostile), Said("tool", hostile)])
     assert time.process_time() - started < 2.0
+
+
+def phrases(pattern: str) -> list[str]:
+    """Every text that a pattern of plain alternatives matches, with the least of what it repeats."""
+    return ["".join(parts) for parts in _expanded(list(_parser.parse(pattern)))]
+
+
+def _expanded(ops: list[tuple[Any, Any]]) -> list[list[str]]:
+    if not ops:
+        return [[]]
+    (op, given), rest = ops[0], _expanded(ops[1:])
+    match str(op):
+        case "LITERAL":
+            heads = [[chr(given)]]
+        case "ANY" | "CATEGORY":
+            heads = [["1"]]
+        case "AT":
+            heads = [[]]
+        case "IN":
+            first, value = given[0]
+            heads = [[chr(value)]] if str(first) == "LITERAL" else [["1"]]
+        case "SUBPATTERN":
+            heads = _expanded(list(given[3]))
+        case "BRANCH":
+            heads = [found for one in given[1] for found in _expanded(list(one))]
+        case "MAX_REPEAT":
+            least, most, inner = given
+            heads = _expanded(list(inner) * least) + (_expanded(list(inner)) if not least and most else [])
+        case other:
+            raise AssertionError(f"{other} is not looked through here")
+    return [head + tail for head in heads for tail in rest]
+
+
+@pytest.mark.parametrize("kind", facts.CUES)
+def test_no_cue_is_missed_for_want_of_its_stem(kind: facts.Kind) -> None:
+    for phrase in phrases(facts.CUES[kind].pattern):
+        for said in (phrase, phrase.upper(), phrase.capitalize()):
+            sentence = f"So {said} then."
+            assert facts.CUES[kind].search(sentence)
+            assert any(fact.kind == kind for fact in facts.of_turn([Said("assistant", sentence)])), sentence
+
+
+def test_no_verdict_is_missed_for_want_of_its_stem() -> None:
+    for phrase in phrases(facts.VERDICT.pattern):
+        sentence = f"So {phrase} then."
+        assert facts.VERDICT.search(sentence)
+        assert any(fact.kind == "verdict" for fact in facts.of_turn([Said("assistant", sentence)])), sentence
+
+
+@given(st.text(alphabet="aF0-./:@_ Z#é", max_size=60))
+def test_no_identifier_is_missed_for_looking_usual(text: str) -> None:
+    matched = [match.rstrip(facts.TRAILING) for word in text.split() for match in facts.IDENTIFIER.findall(word)]
+    assert list(facts.identifiers(text)) == [value for value in matched if value]
