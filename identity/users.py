@@ -33,6 +33,7 @@ from sqlmodel import Field, SQLModel
 from workspace_store import principal as principals
 from workspace_store.database import now_us, table
 from workspace_store.principal import principal
+from workspace_store.statements import Prepared
 
 
 class UserRow(SQLModel, table=True):
@@ -178,7 +179,7 @@ _KEY = (
 )
 _IDENTITY = select(identity).where(*_KEY)
 _USER: tuple[Any, ...] = (user_account, literal_column("NULL").label("merged_into"))
-_BY_IDENTITY = select(*_USER).select_from(_OWNED).where(*_KEY)
+_BY_IDENTITY = Prepared(select(*_USER).select_from(_OWNED).where(*_KEY))
 _WITH_MERGE = select(user_account, principal.c.merged_into).join(principal, principal.c.id == user_account.c.id)
 _BY_ID = _WITH_MERGE.where(user_account.c.id == bindparam("of"))
 _ADMINS = _WITH_MERGE.where(
@@ -209,7 +210,7 @@ _BLOCKED = select(user_account.c.blocked).where(user_account.c.id == bindparam("
 def by_identity(connection: Connection, claim: Claim) -> User | None:
     """The user of a proven identity: one look-up by (channel, account, external id), merges followed."""
     given = {"at": claim.channel, "by": claim.account, "known_as": claim.external_id}
-    row = connection.execute(_BY_IDENTITY, given).one_or_none()
+    row = _BY_IDENTITY(connection, given).one_or_none()
     return None if row is None else _user(row)
 
 

@@ -11,9 +11,10 @@ from sqlalchemy import Connection, bindparam, select, update
 
 from workspace_store.database import database_now_us
 from workspace_store.inbox import COLUMNS, Row, inbox
+from workspace_store.statements import Prepared
 
 _STRAND = ("at", "account_is", "talk", "thread_is")
-_SETTLING = (
+_SETTLING = Prepared(
     select(*COLUMNS)
     .where(
         inbox.c.principal == bindparam("owner"),
@@ -29,15 +30,17 @@ _SETTLING = (
     .order_by(inbox.c.seq.desc())
     .limit(1)
 )
-_BURST = select(*COLUMNS).where(inbox.c.burst == bindparam("first"), inbox.c.status == "pending").order_by(inbox.c.seq)
+_BURST = Prepared(
+    select(*COLUMNS).where(inbox.c.burst == bindparam("first"), inbox.c.status == "pending").order_by(inbox.c.seq)
+)
 
 
 def settling(connection: Connection, owner: UUID, actor: UUID, strand: tuple[str, str, str, str]) -> Row | None:
     """What one person said in a strand and still settles: what they say now belongs to it. Lock the principal first."""
     given = {"owner": owner, "by": actor, **dict(zip(_STRAND, strand, strict=True))}
-    found = connection.execute(_SETTLING, given).first()
+    found = _SETTLING(connection, given).first()
     # Hosts' clocks differ: asked for only where somebody waits for it.
-    return Row(**found._mapping) if found and found.settles_at > database_now_us(connection) else None
+    return Row(*found) if found and found.settles_at > database_now_us(connection) else None
 
 
 def settle(connection: Connection, identifier: UUID, at: int) -> None:
@@ -47,4 +50,4 @@ def settle(connection: Connection, identifier: UUID, at: int) -> None:
 
 def of(connection: Connection, first: UUID) -> list[Row]:
     """What still waits and belongs to the burst that a row began, in order."""
-    return [Row(**row._mapping) for row in connection.execute(_BURST, {"first": first})]
+    return [Row(*row) for row in _BURST(connection, {"first": first})]

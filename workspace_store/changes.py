@@ -14,6 +14,7 @@ from sqlalchemy import BigInteger, Column, Connection, Index, Text, bindparam, s
 from sqlmodel import Field, SQLModel
 
 from workspace_store.database import now_us, table
+from workspace_store.statements import Prepared
 
 Kind = Literal["edited", "deleted", "reacted"]
 KEPT_CHARACTERS = 2000
@@ -41,7 +42,7 @@ class MessageChangeRow(SQLModel, table=True):
 
 
 message_change = table(MessageChangeRow)
-_UNTOLD = (
+_UNTOLD = Prepared(
     select(message_change)
     .where(message_change.c.principal == bindparam("of"), text("untold"))
     .order_by(message_change.c.at)
@@ -92,7 +93,7 @@ def record(
 
 def untold(connection: Connection, principal: UUID) -> list[Untold]:
     """What the principal's next turn should know, oldest first."""
-    rows = connection.execute(_UNTOLD, {"of": principal})
+    rows = _UNTOLD(connection, {"of": principal})
     return [Untold(row.key, row.kind, row.before, row.after) for row in rows]
 
 

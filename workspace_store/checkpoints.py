@@ -34,6 +34,7 @@ from sqlmodel import Field, SQLModel
 from workspace_store import cold_turns
 from workspace_store.database import now_us, storable, table, to_json
 from workspace_store.principal import principal
+from workspace_store.statements import Prepared
 
 COLD = ""
 """In the place of messages that are kept elsewhere."""
@@ -145,7 +146,7 @@ class CommittedGeneration:
 
 
 # Built once: building a statement costs five times what executing it does.
-_LATEST = (
+_LATEST = Prepared(
     select(*[checkpoint.c[name] for name in Checkpoint.__dataclass_fields__])
     .where(checkpoint.c.principal == bindparam("of"))
     .order_by(checkpoint.c.seq.desc())
@@ -153,7 +154,7 @@ _LATEST = (
 )
 _WRITE = checkpoint.insert()
 _LAST = select(checkpoint).where(checkpoint.c.principal == bindparam("of")).order_by(checkpoint.c.seq.desc()).limit(1)
-_WRITE_UNCHANGED = checkpoint.insert().from_select(
+_WRITE_UNCHANGED = Prepared(checkpoint.insert().from_select(
     ["principal", "seq", "turn", "generation", "volume_id", "manifest_digest", "state_digest", "at"],
     select(
         principal.c.id, type_coerce(bindparam("to_seq"), BigInteger), type_coerce(bindparam("by"), Uuid),
@@ -162,8 +163,9 @@ _WRITE_UNCHANGED = checkpoint.insert().from_select(
         _LAST.with_only_columns(checkpoint.c.state_digest).scalar_subquery(),
         type_coerce(bindparam("now"), BigInteger),
     ).where(principal.c.id == bindparam("of")),
+)
 )  # fmt: skip
-_WRITE_TURN = turn_record.insert()
+_WRITE_TURN = Prepared(turn_record.insert())
 _FOLD = (
     update(turn_record)
     .where(turn_record.c.principal == bindparam("of"), turn_record.c.seq == bindparam("at_seq"))
@@ -181,13 +183,15 @@ _NEWEST_BY_FOLDED = {
     True: _NEWEST.where(turn_record.c.folded.is_not(None)),
     False: _NEWEST.where(turn_record.c.folded.is_(None)),
 }
-_UNFOLDED = select(func.count()).select_from(
-    select(turn_record.c.seq)
-    .where(turn_record.c.principal == bindparam("of"), turn_record.c.folded.is_(None))
-    .limit(bindparam("most"))
-    .subquery()
+_UNFOLDED = Prepared(
+    select(func.count()).select_from(
+        select(turn_record.c.seq)
+        .where(turn_record.c.principal == bindparam("of"), turn_record.c.folded.is_(None))
+        .limit(bindparam("most"))
+        .subquery()
+    )
 )
-_NEWEST_FOLDS = (
+_NEWEST_FOLDS = Prepared(
     select(turn_record.c.seq, turn_record.c.folded)
     .where(
         turn_record.c.principal == bindparam("of"),
@@ -200,8 +204,8 @@ _NEWEST_FOLDS = (
 
 
 def latest(connection: Connection, owner: UUID) -> Checkpoint | None:
-    row = connection.execute(_LATEST, {"of": owner}).one_or_none()
-    return Checkpoint(**row._mapping) if row else None
+    row = _LATEST(connection, {"of": owner}).one_or_none()
+    return Checkpoint(*row) if row else None
 
 
 def write(connection: Connection, owner: UUID, value: Checkpoint) -> None:
@@ -210,7 +214,7 @@ def write(connection: Connection, owner: UUID, value: Checkpoint) -> None:
 
 def write_unchanged(connection: Connection, owner: UUID, seq: int, turn: UUID) -> None:
     """The checkpoint of a turn that left the volume as the last one had it."""
-    connection.execute(_WRITE_UNCHANGED, {"of": owner, "to_seq": seq, "by": turn, "now": now_us()})
+    _WRITE_UNCHANGED(connection, {"of": owner, "to_seq": seq, "by": turn, "now": now_us()})
 
 
 def record_turn(
@@ -218,7 +222,7 @@ def record_turn(
 ) -> None:
     """Keep a committed turn word for word."""
     row = {"principal": owner, "seq": seq, "turn": turn, "messages": to_json(messages), "tokens": tokens}
-    connection.execute(_WRITE_TURN, {**row, "folded": None, "at": now_us(), "searchable": False})
+    _WRITE_TURN(connection, {**row, "folded": None, "at": now_us(), "searchable": False})
 
 
 def newest_turns(connection: Connection, owner: UUID, limit: int, *, folded: bool | None = None) -> list[TurnRecord]:
@@ -261,7 +265,7 @@ def messages_in(connection: Connection, row: Any) -> list[dict[str, Any]]:
 
 def unfolded(connection: Connection, owner: UUID, most: int) -> int:
     """How many turns are not folded yet, counted up to ``most``."""
-    return int(connection.execute(_UNFOLDED, {"of": owner, "most": most}).scalar_one())
+    return int(_UNFOLDED(connection, {"of": owner, "most": most}).scalar_one())
 
 
 def count_turns(connection: Connection, owner: UUID) -> int:
@@ -272,7 +276,7 @@ def count_turns(connection: Connection, owner: UUID) -> int:
 
 def newest_folds(connection: Connection, owner: UUID, before: int, limit: int) -> list[tuple[int, str]]:
     """(seq, extract) of the newest ``limit`` folded turns before journal seq ``before``, in order."""
-    rows = connection.execute(_NEWEST_FOLDS, {"of": owner, "before": before, "most": limit}).all()
+    rows = _NEWEST_FOLDS(connection, {"of": owner, "before": before, "most": limit}).all()
     return [(row.seq, row.folded) for row in rows][::-1]
 
 

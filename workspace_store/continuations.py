@@ -18,6 +18,7 @@ from workspace_store import inbox
 from workspace_store.database import table, to_json
 from workspace_store.inbox import Row
 from workspace_store.outbox import Address
+from workspace_store.statements import Prepared
 
 
 class ContinuationRow(SQLModel, table=True):
@@ -32,7 +33,7 @@ class ContinuationRow(SQLModel, table=True):
 
 
 continuation = table(ContinuationRow)
-_FIND = select(continuation).where(continuation.c.principal == bindparam("of"))
+_FIND = Prepared(select(continuation).where(continuation.c.principal == bindparam("of")))
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def write(connection: Connection, owner: UUID, seq: int, left: Address, place: A
 
 def elsewhere(connection: Connection, row: Row) -> Elsewhere | None:
     """Where the answer to an inbox row goes, if its sender has gone on somewhere else since."""
-    found = connection.execute(_FIND, {"of": row.principal}).one_or_none()
+    found = _FIND(connection, {"of": row.principal}).one_or_none()
     said_in = Address(row.channel, row.account, row.conversation, row.thread)
     if found is None or row.seq >= found.seq or Address(**json.loads(found.left)) != said_in:
         return None

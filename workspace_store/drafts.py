@@ -17,11 +17,12 @@ from workspace_store import inbox
 from workspace_store import principal as principals
 from workspace_store.database import database_now_us, now_us, to_json
 from workspace_store.outbox import Reply, outbox, reply_of
+from workspace_store.statements import Prepared
 
 RESERVED_SECONDS = 15
 """How long the gateway that showed a draft has its final words to itself: longer than a request of it may take."""
 
-_FIND = select(outbox).where(outbox.c.key == bindparam("of"), outbox.c.status == "draft")
+_FIND = Prepared(select(outbox).where(outbox.c.key == bindparam("of"), outbox.c.status == "draft"))
 
 
 def _key(turn: UUID) -> str:
@@ -46,7 +47,7 @@ def begin(
     row = inbox.get(connection, message)
     if row is None or row.turn != turn or row.status not in ("running", "taken"):
         return None
-    there = connection.execute(_FIND, {"of": _key(turn)}).one_or_none()
+    there = _FIND(connection, {"of": _key(turn)}).one_or_none()
     if there is not None:
         if there.claimed_by == claimer:
             return reply_of(there), there.external_id
@@ -66,7 +67,7 @@ def begin(
             queued_at=now_us(),
         )
     )  # fmt: skip
-    return reply_of(connection.execute(_FIND, {"of": _key(turn)}).one()), None
+    return reply_of(_FIND(connection, {"of": _key(turn)}).one()), None
 
 
 def posted(connection: Connection, reply: UUID, claimer: str, external_id: str) -> bool:
@@ -88,7 +89,7 @@ def finish(connection: Connection, *, key: str, turn: UUID, message: UUID, conte
 
     Of a closed principal it stays as it was shown: nothing more is said for them.
     """
-    there = connection.execute(_FIND, {"of": _key(turn)}).one_or_none()
+    there = _FIND(connection, {"of": _key(turn)}).one_or_none()
     if there is None:
         return None
     if principals.is_closed(connection, there.principal):

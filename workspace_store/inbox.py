@@ -20,6 +20,7 @@ from sqlmodel import Field, SQLModel
 from workspace_store import principal as principals
 from workspace_store.database import database_now_us, now_us, table
 from workspace_store.principal import received
+from workspace_store.statements import Prepared, words
 
 Status = Literal["pending", "running", "taken", "waiting", "done", "failed", "set_aside", "withdrawn"]
 WAITING_LOOKED_AT = 200
@@ -103,29 +104,31 @@ COLUMNS = [inbox.c[name] for name in Row.__dataclass_fields__]
 
 
 # Built once: building a statement costs five times what executing it does.
-_INSERT = inbox.insert()
-_FIND = select(*COLUMNS).where(inbox.c.dedupe_key == bindparam("key"))
-_GET = select(*COLUMNS).where(inbox.c.id == bindparam("of"))
+_INSERT = Prepared(inbox.insert())
+_FIND = Prepared(select(*COLUMNS).where(inbox.c.dedupe_key == bindparam("key")))
+_GET = Prepared(select(*COLUMNS).where(inbox.c.id == bindparam("of")))
 _OLDEST = select(inbox.c.id).where(inbox.c.principal == bindparam("owner")).order_by(inbox.c.seq).limit(1)
-_OPEN = select(*COLUMNS).where(
-    inbox.c.id.in_([_OLDEST.where(inbox.c.status == status).scalar_subquery() for status in ("running", "pending")])
+_OPEN = Prepared(
+    select(*COLUMNS).where(
+        inbox.c.id.in_([_OLDEST.where(inbox.c.status == status).scalar_subquery() for status in ("running", "pending")])
+    )
 )
 """The oldest that was cut off, and the oldest that waits: each by its index, in one statement."""
-_RUNNING_TURN = (
+_RUNNING_TURN = Prepared(
     select(inbox.c.turn).where(inbox.c.principal == bindparam("owner"), inbox.c.status == "running").limit(1)
 )
-_START = (
+_START = Prepared(
     update(inbox)
-    .where(inbox.c.id == bindparam("of"), inbox.c.status.in_(("pending", "running", "waiting")))
+    .where(inbox.c.id == bindparam("of"), inbox.c.status.in_(words("pending", "running", "waiting")))
     .values(status="running", turn=bindparam("by"), alone=bindparam("by_itself"))
     .returning(*COLUMNS)
 )
-_TAKEN = (
+_TAKEN = Prepared(
     select(*COLUMNS)
-    .where(inbox.c.turn == bindparam("by"), inbox.c.status.in_(("running", "taken")))
+    .where(inbox.c.turn == bindparam("by"), inbox.c.status.in_(words("running", "taken")))
     .order_by(inbox.c.seq)
 )
-_FINISH = (
+_FINISH = Prepared(
     update(inbox)
     .where(inbox.c.id == bindparam("of"))
     .values(status=bindparam("to_status"), finished_at=bindparam("at"))
@@ -135,23 +138,31 @@ _FINISH = (
 def insert(connection: Connection, *, status: Status, **values: object) -> None:
     """Insert a row; its ``dedupe_key`` is unique (IntegrityError for a duplicate)."""
     finished = now_us() if status in FINAL else None
-    fresh = {"crashes": 0, "crashes_alone": 0, "alone": False, "turn": None, "settles_at": 0, "burst": None}
-    connection.execute(_INSERT, {**fresh, "status": status, "finished_at": finished, **values})
+    fresh = {
+        "actor": None,
+        "crashes": 0,
+        "crashes_alone": 0,
+        "alone": False,
+        "turn": None,
+        "settles_at": 0,
+        "burst": None,
+    }
+    _INSERT(connection, {**fresh, "status": status, "finished_at": finished, **values})
 
 
 def find(connection: Connection, dedupe_key: str) -> Row | None:
-    found = connection.execute(_FIND, {"key": dedupe_key}).one_or_none()
-    return Row(**found._mapping) if found else None
+    found = _FIND(connection, {"key": dedupe_key}).one_or_none()
+    return Row(*found) if found else None
 
 
 def get(connection: Connection, identifier: UUID) -> Row | None:
-    found = connection.execute(_GET, {"of": identifier}).one_or_none()
-    return Row(**found._mapping) if found else None
+    found = _GET(connection, {"of": identifier}).one_or_none()
+    return Row(*found) if found else None
 
 
 def next_open(connection: Connection, owner: UUID) -> Row | None:
     """The oldest row that was cut off in mid-turn, else the oldest that waits and has settled."""
-    found = [Row(**row._mapping) for row in connection.execute(_OPEN, {"owner": owner})]
+    found = [Row(*row) for row in _OPEN(connection, {"owner": owner})]
     if not found:
         return None
     row = next((one for one in found if one.status == "running"), found[0])
@@ -184,7 +195,7 @@ def _waiting(connection: Connection, owner: UUID) -> list[Row]:
         .order_by(inbox.c.seq)
         .limit(WAITING_LOOKED_AT)
     )
-    return [Row(**row._mapping) for row in rows]
+    return [Row(*row) for row in rows]
 
 
 def rewrite(connection: Connection, identifier: UUID, envelope: str) -> None:
@@ -199,13 +210,13 @@ def where_heard(connection: Connection, owner: UUID) -> Row | None:
     for query in (newest.where(inbox.c.status == "running"), said.where(inbox.c.kind == "message"), said):
         found = connection.execute(query).one_or_none()
         if found:
-            return Row(**found._mapping)
+            return Row(*found)
     return None
 
 
 def running_turn(connection: Connection, owner: UUID) -> UUID | None:
     """The turn that runs for a principal now, or was cut off in the middle; None: none does."""
-    found: UUID | None = connection.execute(_RUNNING_TURN, {"owner": owner}).scalar()
+    found: UUID | None = _RUNNING_TURN(connection, {"owner": owner}).scalar()
     return found
 
 
@@ -226,7 +237,7 @@ def waiting_like(connection: Connection, row: Row) -> list[Row]:
         .order_by(inbox.c.seq)
         .limit(50)
     )
-    found = [Row(**row._mapping) for row in rows]
+    found = [Row(*row) for row in rows]
     now = database_now_us(connection) if any(one.settles_at for one in found) else 0
     held = {one.id for one in found if one.settles_at > now}
     return [one for one in found if one.id not in held and one.burst not in held]
@@ -237,7 +248,7 @@ def newest_said(connection: Connection, owner: UUID) -> Row | None:
     wrote = (inbox.c.kind.in_(("message", "command")), inbox.c.actor.is_not(None))
     query = select(*COLUMNS).where(inbox.c.principal == owner, *wrote)
     found = connection.execute(query.order_by(inbox.c.seq.desc()).limit(1)).one_or_none()
-    return Row(**found._mapping) if found else None
+    return Row(*found) if found else None
 
 
 def newest(connection: Connection, owner: UUID, channel: str | None = None, limit: int = 20) -> list[Row]:
@@ -246,12 +257,12 @@ def newest(connection: Connection, owner: UUID, channel: str | None = None, limi
     if channel is not None:
         query = query.where(inbox.c.channel == channel)
     rows = connection.execute(query.order_by(inbox.c.seq.desc()).limit(limit))
-    return [Row(**row._mapping) for row in rows]
+    return [Row(*row) for row in rows]
 
 
 def unfinished(connection: Connection, owner: UUID) -> bool:
     """Whether a turn was cut off in the middle, or files of a message wait with it: both are this principal's own."""
-    begun = inbox.c.status.in_(("running", "taken"))
+    begun = inbox.c.status.in_(words("running", "taken"))
     if connection.execute(select(inbox.c.id).where(inbox.c.principal == owner, begun).limit(1)).first() is not None:
         return True
     pending = select(inbox.c.envelope).where(inbox.c.principal == owner, inbox.c.status == "pending")
@@ -331,7 +342,7 @@ asked."""
 
 def taken_by(connection: Connection, turn: UUID) -> list[Row]:
     """What a turn has in hand: its own message and those it took in, in order of arrival."""
-    return [Row(**row._mapping) for row in connection.execute(_TAKEN, {"by": turn})]
+    return [Row(*row) for row in _TAKEN(connection, {"by": turn})]
 
 
 def start(connection: Connection, identifier: UUID, turn: UUID, *, alone: bool) -> Row | None:
@@ -339,8 +350,8 @@ def start(connection: Connection, identifier: UUID, turn: UUID, *, alone: bool) 
 
     The row as it is now: until here its sender could change it.
     """
-    found = connection.execute(_START, {"of": identifier, "by": turn, "by_itself": alone}).one_or_none()
-    return Row(**found._mapping) if found else None
+    found = _START(connection, {"of": identifier, "by": turn, "by_itself": alone}).one_or_none()
+    return Row(*found) if found else None
 
 
 def mark_taken(connection: Connection, identifiers: list[UUID], turn: UUID) -> None:
@@ -350,7 +361,8 @@ def mark_taken(connection: Connection, identifiers: list[UUID], turn: UUID) -> N
 def finish(connection: Connection, identifiers: list[UUID], status: Status) -> None:
     """Give rows their final status; the caller counts them as drained in the same transaction."""
     at = now_us()
-    connection.execute(_FINISH, [{"of": identifier, "to_status": status, "at": at} for identifier in identifiers])
+    for identifier in identifiers:
+        _FINISH(connection, {"of": identifier, "to_status": status, "at": at})
 
 
 def settle_waiting(connection: Connection, turn: UUID) -> None:

@@ -6,6 +6,7 @@ Only ``workspace_store.journal`` calls this.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,29 +15,38 @@ from uuid import UUID
 from sqlalchemy import Connection, bindparam, text, update
 
 from workspace_store.principal import Head, principal
+from workspace_store.statements import Prepared
 
 _EVENT = {
     "principal": "uuid", "seq": "bigint", "turn": "uuid", "epoch": "bigint", "kind": "varchar", "at": "bigint",
     "payload_hash": "varchar", "prev_hash": "varchar", "hash": "varchar",
 }  # fmt: skip
-_SAID = {"salt": "bytea", "body": "text"}
+_SAID = {"salt": "text", "body": "text"}
 
 
-def _columns(types: Mapping[str, str]) -> str:
-    return ", ".join(f"CAST(:{name} AS {kind}[])" for name, kind in types.items())
+def _typed(columns: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in columns.items())
 
 
-_WRITE = text(
-    f"""WITH given AS (
-        SELECT * FROM unnest({_columns({**_EVENT, **_SAID})}) AS one ({", ".join([*_EVENT, *_SAID])})
+def _json(rows: Sequence[Mapping[str, Any]]) -> str:
+    return json.dumps(rows, default=str, ensure_ascii=False, separators=(",", ":"))
+
+
+# One value in JSON, which its own encoder makes: arrays of the driver are made a value at a time, in Python.
+_WRITE = Prepared(
+    text(
+        f"""WITH given AS (
+        SELECT * FROM json_to_recordset(CAST(:links AS json)) AS one ({_typed({**_EVENT, **_SAID})})
     ), chained AS (
         INSERT INTO journal_event ({", ".join(_EVENT)}) SELECT {", ".join(_EVENT)} FROM given
     ), said AS (
-        INSERT INTO journal_payload (principal, seq, salt, body) SELECT principal, seq, salt, body FROM given
+        INSERT INTO journal_payload (principal, seq, salt, body)
+        SELECT principal, seq, decode(salt, 'hex'), body FROM given
     )
     UPDATE principal SET head_seq = head.seq, head_hash = head.hash
-    FROM unnest(CAST(:owners AS uuid[]), CAST(:seqs AS bigint[]), CAST(:hashes AS varchar[])) AS head (id, seq, hash)
+    FROM json_to_recordset(CAST(:heads AS json)) AS head ({_typed({"id": "uuid", "seq": "bigint", "hash": "varchar"})})
     WHERE principal.id = head.id"""
+    )
 )
 _ADVANCE = (
     update(principal)
@@ -57,10 +67,9 @@ class Link:
 def write(connection: Connection, tables: tuple[Any, Any], links: Sequence[Link], heads: Mapping[UUID, Head]) -> None:
     """Write the links and name the new heads, under the locks of their principals. ``tables``: events, payloads."""
     if connection.dialect.name == "postgresql":
-        given: dict[str, Any] = {name: [link.event[name] for link in links] for name in _EVENT}
-        given |= {"salt": [link.salt for link in links], "body": [link.body for link in links]}
-        given |= {"owners": list(heads), "seqs": [head[0] for head in heads.values()]}
-        connection.execute(_WRITE, {**given, "hashes": [head[1] for head in heads.values()]})
+        given = [{**link.event, "salt": link.salt.hex(), "body": link.body} for link in links]
+        ends = [{"id": owner, "seq": seq, "hash": link} for owner, (seq, link) in heads.items()]
+        _WRITE(connection, {"links": _json(given), "heads": _json(ends)})
         return
     events, payloads = tables
     connection.execute(events.insert(), [dict(link.event) for link in links])

@@ -17,6 +17,7 @@ from sqlalchemy import Connection, and_, bindparam, delete, func, or_, select, t
 from workspace_store.database import database_now_us, now_us, storable, to_json
 from workspace_store.outbox_rows import DEAD, OPEN, Address, OutboxReply, Reply, outbox
 from workspace_store.principal import principal
+from workspace_store.statements import Prepared
 
 __all__ = [
     "DEAD", "OPEN", "Address", "OutboxReply", "Reply", "Said", "answers", "any_due", "bury", "claim", "claimers",
@@ -26,10 +27,10 @@ __all__ = [
 
 CLAIM_SECONDS = 60
 # Built once: building a statement costs five times what executing it does.
-_INSERT = outbox.insert()
+_INSERT = Prepared(outbox.insert())
 _THERE = select(outbox.c.id).where(outbox.c.key == bindparam("known_as"))
 _CLOSED = select(principal.c.closed).where(principal.c.id == bindparam("of"))
-_BEFORE = select(_CLOSED.scalar_subquery().label("closed"), _THERE.scalar_subquery().label("there"))
+_BEFORE = Prepared(select(_CLOSED.scalar_subquery().label("closed"), _THERE.scalar_subquery().label("there")))
 _AHEAD = outbox.alias("ahead")
 _BLOCKED = (
     select(_AHEAD.c.number)
@@ -102,7 +103,7 @@ def queue(
     content: dict[str, Any],
 ) -> UUID | None:
     """Queue a reply; the same ``key`` again is the same reply. None: nothing is said for a closed principal."""
-    before = connection.execute(_BEFORE, {"of": principal, "known_as": key}).one()
+    before = _BEFORE(connection, {"of": principal, "known_as": key}).one()
     if before.closed:
         return None
     if before.there is not None:
@@ -114,7 +115,7 @@ def queue(
         "status": "queued", "attempts": 0, "next_at": 0, "claim_until": 0, "possibly_repeated": False,
         "queued_at": now_us(),
     }  # fmt: skip
-    connection.execute(_INSERT, row)
+    _INSERT(connection, row)
     return identifier
 
 

@@ -16,6 +16,7 @@ from sqlmodel import Field, SQLModel
 
 from workspace_store.database import database_now_us, now_us, table
 from workspace_store.formats import FORMAT
+from workspace_store.statements import Prepared
 
 LEASE_SECONDS = 10
 RING_AGAIN_US = 2_000_000
@@ -148,11 +149,13 @@ def create(connection: Connection, identifier: UUID, kind: str) -> None:
 
 
 # Statements of the hot path are built once: building one costs five times what executing it does.
-_KIND = select(principal.c.kind).where(principal.c.id == bindparam("of"))
-_LOOK = select(principal.c.owner, principal.c.epoch, principal.c.lease_until, principal.c.format).where(
-    principal.c.id == bindparam("of")
+_KIND = Prepared(select(principal.c.kind).where(principal.c.id == bindparam("of")))
+_LOOK = Prepared(
+    select(principal.c.owner, principal.c.epoch, principal.c.lease_until, principal.c.format).where(
+        principal.c.id == bindparam("of")
+    )
 )
-_TAKE = (
+_TAKE = Prepared(
     update(principal)
     .where(
         principal.c.id == bindparam("of"),
@@ -173,13 +176,13 @@ _HELD = (
     principal.c.epoch == bindparam("held_epoch"),
     principal.c.owner == bindparam("held_by"),
 )
-_FENCE = (
+_FENCE = Prepared(
     update(principal)
     .where(*_HELD)
     .values(epoch=bindparam("held_epoch"))
     .returning(principal.c.head_seq, principal.c.head_hash)
 )
-_LOCK = (
+_LOCK = Prepared(
     update(principal)
     .where(principal.c.id == bindparam("of"), ~principal.c.away)
     .values(epoch=principal.c.epoch)
@@ -200,7 +203,7 @@ _LOCK_ALL = (
     .values(epoch=principal.c.epoch)
     .returning(principal.c.id, principal.c.head_seq, principal.c.head_hash)
 )
-_TAKE_FREE = (
+_TAKE_FREE = Prepared(
     update(principal)
     .where(
         principal.c.id == bindparam("of"),
@@ -209,15 +212,18 @@ _TAKE_FREE = (
         ~principal.c.away,
     )
     .values(
-        owner=bindparam("by"), epoch=principal.c.epoch + 1, lease_until=bindparam("until"), format=bindparam("reads")
+        owner=bindparam("by"),
+        epoch=principal.c.epoch + 1,
+        lease_until=bindparam("until"),
+        format=bindparam("reads"),
     )
     .returning(principal.c.epoch, principal.c.head_seq, principal.c.head_hash)
 )
-_RELEASE = (
+_RELEASE = Prepared(
     update(principal).where(*_HELD, principal.c.drained_seq == principal.c.inbox_seq).values(owner=None, lease_until=0)
 )
 _ALL_DRAINED = principal.c.drained_seq + bindparam("count") == principal.c.inbox_seq
-_DRAIN_AND_RELEASE = (
+_DRAIN_AND_RELEASE = Prepared(
     update(principal)
     .where(*_HELD)
     .values(
@@ -227,12 +233,12 @@ _DRAIN_AND_RELEASE = (
     )
     .returning(principal.c.owner)
 )
-_DRAINED = (
+_DRAINED = Prepared(
     update(principal)
     .where(principal.c.id == bindparam("of"))
     .values(drained_seq=principal.c.drained_seq + bindparam("count"))
 )
-_RECEIVED = (
+_RECEIVED = Prepared(
     update(principal)
     .where(principal.c.id == bindparam("of"), ~principal.c.away)
     .values(
@@ -241,11 +247,15 @@ _RECEIVED = (
         rung_at=case((principal.c.sandbox_host.is_(None), principal.c.rung_at), else_=bindparam("kept_for_host")),
     )
     .returning(
-        principal.c.inbox_seq, principal.c.owner, principal.c.sandbox_host, principal.c.head_seq, principal.c.head_hash
+        principal.c.inbox_seq,
+        principal.c.owner,
+        principal.c.sandbox_host,
+        principal.c.head_seq,
+        principal.c.head_hash,
     )
 )
-_CLOSED = select(principal.c.closed).where(principal.c.id == bindparam("of"))
-_STOP_SEQ = select(principal.c.stop_seq).where(principal.c.id == bindparam("of"))
+_CLOSED = Prepared(select(principal.c.closed).where(principal.c.id == bindparam("of")))
+_STOP_SEQ = Prepared(select(principal.c.stop_seq).where(principal.c.id == bindparam("of")))
 
 
 def _holder(lease: Lease) -> dict[str, object]:
@@ -254,7 +264,7 @@ def _holder(lease: Lease) -> dict[str, object]:
 
 def look(connection: Connection, identifier: UUID) -> Owner | None:
     """Who owns the lease now; None for an unknown principal."""
-    row = connection.execute(_LOOK, {"of": identifier}).one_or_none()
+    row = _LOOK(connection, {"of": identifier}).one_or_none()
     return owner_of(connection, row) if row is not None else None
 
 
@@ -270,7 +280,7 @@ def take(connection: Connection, identifier: UUID, owner: str, seen: Owner) -> L
     """
     until = database_now_us(connection) + LEASE_SECONDS * 1_000_000
     seen_as = {"of": identifier, "seen_epoch": seen.epoch, "seen_owner": seen.owner}
-    changed = connection.execute(_TAKE, {**seen_as, "by": owner, "until": until, "reads": FORMAT})
+    changed = _TAKE(connection, {**seen_as, "by": owner, "until": until, "reads": FORMAT})
     return Lease(identifier, owner, seen.epoch + 1) if changed.rowcount == 1 else None
 
 
@@ -278,7 +288,7 @@ def take_free(connection: Connection, identifier: UUID, owner: str) -> tuple[Lea
     """Take a lease that nobody has, or ``owner`` itself, and the journal's head; None: look who has it."""
     until = database_now_us(connection) + LEASE_SECONDS * 1_000_000
     given = {"of": identifier, "by": owner, "until": until, "reads": FORMAT}
-    row = connection.execute(_TAKE_FREE, given).one_or_none()
+    row = _TAKE_FREE(connection, given).one_or_none()
     return None if row is None else (Lease(identifier, owner, row.epoch), (row.head_seq, row.head_hash))
 
 
@@ -290,12 +300,12 @@ def written_in(connection: Connection, identifier: UUID, form: int) -> None:
 
 def kind(connection: Connection, identifier: UUID) -> str:
     """``user`` or ``room``; empty for an unknown one."""
-    return str(connection.execute(_KIND, {"of": identifier}).scalar() or "")
+    return str(_KIND(connection, {"of": identifier}).scalar() or "")
 
 
 def fence(connection: Connection, lease: Lease) -> Head:
     """Begin a fenced transaction: lock the row for a lease that still holds; the journal's head. Raises StaleLease."""
-    row = connection.execute(_FENCE, _holder(lease)).one_or_none()
+    row = _FENCE(connection, _holder(lease)).one_or_none()
     if row is None:
         raise StaleLease(_gone(lease))
     return row.head_seq, row.head_hash
@@ -303,7 +313,7 @@ def fence(connection: Connection, lease: Lease) -> Head:
 
 def check(connection: Connection, lease: Lease) -> None:
     """For what is written outside the database, just before it is. Raises StaleLease."""
-    row = connection.execute(_LOOK, {"of": lease.principal}).one()
+    row = _LOOK(connection, {"of": lease.principal}).one()
     if (row.owner, row.epoch) != (lease.owner, lease.epoch):
         raise StaleLease(_gone(lease))
 
@@ -314,7 +324,7 @@ def _gone(lease: Lease) -> str:
 
 def lock(connection: Connection, identifier: UUID) -> Head:
     """Lock the row for an event outside any turn; the journal's head. Raises Away."""
-    row = connection.execute(_LOCK, {"of": identifier}).one_or_none()
+    row = _LOCK(connection, {"of": identifier}).one_or_none()
     if row is None:
         raise Away(_not_here(identifier))
     return row.head_seq, row.head_hash
@@ -338,13 +348,13 @@ def release(connection: Connection, lease: Lease) -> bool:
 
     One UPDATE compares the counts: a SELECT of the inbox before it loses a wake-up on PostgreSQL.
     """
-    changed = connection.execute(_RELEASE, _holder(lease))
+    changed = _RELEASE(connection, _holder(lease))
     return changed.rowcount == 1
 
 
 def drain_and_release(connection: Connection, lease: Lease, count: int) -> bool:
     """``drained`` and ``release`` in one. Raises StaleLease."""
-    row = connection.execute(_DRAIN_AND_RELEASE, {**_holder(lease), "count": count}).one_or_none()
+    row = _DRAIN_AND_RELEASE(connection, {**_holder(lease), "count": count}).one_or_none()
     if row is None:
         raise StaleLease(_gone(lease))
     return row.owner is None
@@ -376,7 +386,7 @@ def renew_leases(connection: Connection, owner: str) -> int:
 
 def drained(connection: Connection, identifier: UUID, count: int = 1) -> None:
     """Count inbox rows that were given their final status in this transaction (negative: returned)."""
-    connection.execute(_DRAINED, {"of": identifier, "count": count})
+    _DRAINED(connection, {"of": identifier, "count": count})
 
 
 @dataclass(frozen=True)
@@ -401,7 +411,7 @@ def received(connection: Connection, identifier: UUID) -> tuple[int, str | None]
 def received_at(connection: Connection, identifier: UUID) -> Received:
     """The same, with the journal's head, for what is journaled under this lock. Raises Away."""
     kept = database_now_us(connection) - WARM_HEAD_START_US
-    row = connection.execute(_RECEIVED, {"of": identifier, "kept_for_host": kept}).one_or_none()
+    row = _RECEIVED(connection, {"of": identifier, "kept_for_host": kept}).one_or_none()
     if row is None:
         raise Away(_not_here(identifier))
     return Received(row.inbox_seq, row.owner, row.sandbox_host, (row.head_seq, row.head_hash))
@@ -417,7 +427,7 @@ def waiting(connection: Connection, identifier: UUID) -> int:
 
 def stop_seq(connection: Connection, identifier: UUID) -> int:
     """The inbox sequence number up to which the person has said /stop."""
-    return int(connection.execute(_STOP_SEQ, {"of": identifier}).scalar_one())
+    return int(_STOP_SEQ(connection, {"of": identifier}).scalar_one())
 
 
 def is_stopped(connection: Connection, identifier: UUID, seq: int) -> bool:
@@ -432,7 +442,7 @@ def stop(connection: Connection, identifier: UUID) -> None:
 
 def house(connection: Connection) -> UUID:
     """The principal that is nobody: what is said to strangers and done by the house itself is its own."""
-    if connection.execute(_LOOK, {"of": HOUSE}).one_or_none() is None:
+    if _LOOK(connection, {"of": HOUSE}).one_or_none() is None:
         create(connection, HOUSE, "house")
     return HOUSE
 
@@ -448,7 +458,7 @@ def reopen(connection: Connection, identifier: UUID) -> None:
 
 
 def is_closed(connection: Connection, identifier: UUID) -> bool:
-    return bool(connection.execute(_CLOSED, {"of": identifier}).scalar())
+    return bool(_CLOSED(connection, {"of": identifier}).scalar())
 
 
 def is_away(connection: Connection, identifier: UUID) -> bool:

@@ -1,0 +1,129 @@
+"""Statements of the hot path: compiled once, and on PostgreSQL given straight to the driver.
+
+Going through SQLAlchemy's execution of a statement takes as much processor time again as the driver, and a message
+takes a score of them. Types need no help there: UUIDs, integers, texts, bytes and truth values are the driver's own.
+SQLite, whose types do, takes them as any other statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from sqlalchemy import ColumnElement, Connection, Executable, String, literal_column
+from sqlalchemy.exc import DBAPIError, MultipleResultsFound, NoResultFound
+from sqlalchemy.sql.elements import ClauseElement
+
+_CURSOR = "nightporter_cursor"
+
+
+def words(*given: str) -> list[ColumnElement[str]]:
+    """Fixed words for ``in_``, part of the statement: they need no quoting and are no parameters."""
+    assert all(word.replace("_", "").isalnum() for word in given)
+    return [literal_column(f"'{word}'", String) for word in given]
+
+
+class Found(Protocol):
+    """What a statement found, as SQLAlchemy's result has it."""
+
+    @property
+    def rowcount(self) -> int: ...
+    def __iter__(self) -> Iterator[Any]: ...
+    def all(self) -> Sequence[Any]: ...
+    def first(self) -> Any: ...
+    def one(self) -> Any: ...
+    def one_or_none(self) -> Any: ...
+    def scalar(self) -> Any: ...
+    def scalar_one(self) -> Any: ...
+
+
+class Rows:
+    """All rows of a statement, each a named tuple."""
+
+    __slots__ = ("_rows", "rowcount")
+
+    def __init__(self, rows: Sequence[Any], rowcount: int) -> None:
+        self._rows = rows
+        self.rowcount = rowcount
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._rows)
+
+    def all(self) -> Sequence[Any]:
+        return self._rows
+
+    def first(self) -> Any:
+        return self._rows[0] if self._rows else None
+
+    def one_or_none(self) -> Any:
+        if len(self._rows) > 1:
+            raise MultipleResultsFound(f"{len(self._rows)} rows where there is one at most")
+        return self.first()
+
+    def one(self) -> Any:
+        if not self._rows:
+            raise NoResultFound("no row where there is one")
+        return self.one_or_none()
+
+    def scalar(self) -> Any:
+        return self._rows[0][0] if self._rows else None
+
+    def scalar_one(self) -> Any:
+        return self.one()[0]
+
+
+class Prepared:
+    """A statement with named parameters, called with a connection and their values; the same names each time."""
+
+    def __init__(self, statement: ClauseElement) -> None:
+        self.statement = statement
+        self._compiled: tuple[str, Mapping[str, Any]] | None = None
+
+    def __call__(self, connection: Connection, given: Mapping[str, Any]) -> Found:
+        """Execute it; errors are SQLAlchemy's, as of ``Connection.execute``."""
+        if connection.dialect.name != "postgresql":
+            assert isinstance(self.statement, Executable)
+            return connection.execute(self.statement, given)
+        sql, fixed = self._compiled or self._compile(connection, given)
+        cursor = _cursor(connection)
+        values = {**fixed, **given} if fixed else given
+        for listen in connection.dispatch.before_cursor_execute:
+            listen(connection, cursor, sql, values, None, False)
+        try:
+            cursor.execute(sql, values)
+            rows = cursor.fetchall() if cursor.description else ()
+        except connection.dialect.loaded_dbapi.Error as error:
+            raise _named(connection, sql, given, error) from error
+        return Rows(rows, cursor.rowcount)
+
+    def _compile(self, connection: Connection, given: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+        compiled = self.statement.compile(dialect=connection.dialect, column_keys=list(given))
+        if getattr(compiled, "insert_prefetch", ()) or getattr(compiled, "update_prefetch", ()):
+            raise TypeError(f"{compiled} has defaults that are made in Python: give all values")
+        if "POSTCOMPILE" in str(compiled):
+            raise TypeError(f"{compiled} has a list that is written out for each call: use ``words``")
+        values = compiled.construct_params(dict(given)) or {}
+        fixed = {name: value for name, value in values.items() if name not in given}
+        self._compiled = str(compiled), fixed
+        return self._compiled
+
+
+def _cursor(connection: Connection) -> Any:
+    """The one of its connection of the driver, kept: what it found is always read at once."""
+    kept = connection.info
+    if _CURSOR not in kept:
+        from psycopg.rows import namedtuple_row
+
+        kept[_CURSOR] = connection.connection.cursor(row_factory=namedtuple_row)
+    return kept[_CURSOR]
+
+
+def _named(connection: Connection, sql: str, given: Mapping[str, Any], error: Exception) -> BaseException:
+    """The driver's error as SQLAlchemy's; a connection that is gone is not used again."""
+    dialect = connection.dialect
+    gone = dialect.is_disconnect(error, connection.connection.dbapi_connection, None)  # type: ignore[arg-type]
+    if gone:
+        connection.invalidate(error)
+    return DBAPIError.instance(
+        sql, given, error, dialect.loaded_dbapi.Error, connection_invalidated=gone, dialect=dialect
+    )
