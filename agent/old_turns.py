@@ -25,6 +25,9 @@ from workspace_store.database import now_us
 REST_US = 3600 * 1_000_000
 """How long folding rests after so many failed checks in a row, before it is tried once more."""
 
+LIMIT = VERBATIM_TURNS + FOLD_BATCH
+"""So many turns that are not folded have one batch too many."""
+
 Check = Callable[[str, Sequence[str], Sequence[Fact], Callable[[Fact], bool]], list[Missing]]
 SPEAKING_OF_PROMISES = frozenset({"promise", "promise_done", "recall", "task_start", "task_claim", "task_drop", "plan"})
 """A turn that used one of these made its promises as such, or spoke of earlier ones."""
@@ -38,10 +41,14 @@ class Folded:
     noticed: Sequence[commitments.Commitment] = ()
 
 
-def due(connection: Connection, owner: UUID) -> bool:
-    """Whether a batch of turns has grown old enough to be folded, and folding has not stopped."""
-    limit = VERBATIM_TURNS + FOLD_BATCH
-    if checkpoints.unfolded(connection, owner, limit) < limit:
+def due(connection: Connection, owner: UUID, unfolded: int | None = None) -> bool:
+    """Whether a batch of turns has grown old enough to be folded, and folding has not stopped.
+
+    ``unfolded``: how many are not folded, up to ``LIMIT``, where that is known.
+    """
+    if unfolded is None:
+        unfolded = checkpoints.unfolded(connection, owner, LIMIT)
+    if unfolded < LIMIT:
         return False
     trouble = kept_facts.trouble(connection, owner)
     return trouble is None or trouble.failures < kept_facts.BREAKER or now_us() - trouble.at > REST_US

@@ -12,12 +12,14 @@ import json
 import queue
 import threading
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 import redis
 import redis.asyncio
 import structlog
+from redis.client import Pipeline
 from rq import Queue
 
 log = structlog.get_logger()
@@ -27,6 +29,10 @@ NEWS_PREFIX = "nightporter:news:"
 JOB = "router.worker.serve"
 BACKLOG = 10_000
 RING_SECONDS = 0.002
+TOLD_AT_ONCE = 64
+
+Told = Callable[[redis.Redis, Pipeline], object]
+"""Something to do with Redis: at once, or with whatever else waits, in the pipeline."""
 
 
 def queue_name(host: str | None = None) -> str:
@@ -36,9 +42,15 @@ def queue_name(host: str | None = None) -> str:
 
 def enqueue(connection: redis.Redis, principal: UUID, host: str | None = None) -> None:
     """Ring for one principal. Raises RedisError."""
+    with connection.pipeline(transaction=False) as pipeline:
+        _enqueue(connection, pipeline, principal, host)
+        pipeline.execute()
+
+
+def _enqueue(connection: redis.Redis, pipeline: Pipeline, principal: UUID, host: str | None) -> None:
     # A fresh job id each time: ``unique`` would block ringing again while the old job's hash lives.
     Queue(queue_name(host), connection=connection).enqueue(
-        JOB, principal.hex, result_ttl=0, failure_ttl=60, job_timeout=-1
+        JOB, principal.hex, result_ttl=0, failure_ttl=60, job_timeout=-1, pipeline=pipeline
     )
 
 
@@ -55,34 +67,49 @@ class Ringer:
 
     def __init__(self, connect: Callable[[], redis.Redis]) -> None:
         self._connect = connect
-        self._waiting: queue.Queue[Callable[[redis.Redis], object] | None] = queue.Queue(BACKLOG)
+        self._waiting: queue.Queue[Told | None] = queue.Queue(BACKLOG)
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ringer", daemon=True)
         self._thread.start()
 
     def ring(self, principal: UUID, host: str | None = None) -> None:
-        self.send(lambda connection: enqueue(connection, principal, host))
+        self._put(partial(_enqueue, principal=principal, host=host))
 
     def publish(self, principal: UUID, news: dict[str, Any]) -> None:
         """News of a principal: ``{"bell": "outbox"}``, or a piece of a running command's output."""
         body = json.dumps(news, ensure_ascii=False)
-        self.send(lambda connection: connection.publish(NEWS_PREFIX + principal.hex, body))
+        self._put(lambda _, pipeline: pipeline.publish(NEWS_PREFIX + principal.hex, body))
 
     def send(self, what: Callable[[redis.Redis], object]) -> None:
         """Do this with Redis, from the ringer's thread, if it can be done now."""
+        self._put(lambda connection, _: what(connection))
+
+    def _put(self, what: Told) -> None:
         with contextlib.suppress(queue.Full):
             self._waiting.put_nowait(what)
 
     def _run(self) -> None:
         connection: redis.Redis | None = None
-        while (what := self._waiting.get()) is not None and not self._closed.is_set():
+        while not self._closed.is_set():
+            told = self._next()
             try:
                 connection = connection or self._connect()
-                what(connection)
+                with connection.pipeline(transaction=False) as pipeline:
+                    for tell in told:
+                        tell(connection, pipeline)
+                    pipeline.execute()
             except Exception as error:
                 # Whatever it was: the thread goes on, or no bell rings any more.
                 connection = None
-                log.warning("a bell was lost; the sweeper rings it again", reason=str(error))
+                log.warning("bells were lost; the sweeper rings them again", reason=str(error))
+
+    def _next(self) -> list[Told]:
+        """What waits, as soon as anything does: told in one round trip."""
+        found = [self._waiting.get()]
+        with contextlib.suppress(queue.Empty):
+            while len(found) < TOLD_AT_ONCE:
+                found.append(self._waiting.get_nowait())
+        return [tell for tell in found if tell is not None]
 
     def close(self) -> None:
         self._closed.set()

@@ -42,7 +42,7 @@ BEAT_SECONDS = 5
 MAINTENANCE_SECONDS = 60
 END_SECONDS = 1.0
 # RQ's bookkeeping costs some ms of CPU a job: it is kept for jobs that last long enough to be looked at.
-SHOWN_AFTER_SECONDS = 0.1
+SHOWN_AFTER_SECONDS = 1.0
 
 
 def _nothing() -> None:
@@ -281,7 +281,7 @@ class TurnWorker(BaseWorker):
     def _forget(self, job: Job) -> None:
         shown = self._shown.pop(job.id)
         try:
-            with self.connection.pipeline() as pipeline:
+            with self.connection.pipeline(transaction=False) as pipeline:
                 if shown.execution is not None:
                     self.cleanup_execution(job, pipeline, shown.execution)
                 pipeline.lrem(shown.queue.intermediate_queue_key, 1, job.id)

@@ -83,8 +83,9 @@ def _as_one(parts: list[Assignment]) -> Assignment:
 
 def take_at_start(connection: Connection, lease: Lease, row: Row, turn: UUID, arrivals: Arrivals) -> list[Row]:
     """What a turn that begins with ``row`` takes in with it: the rest of its burst; ``collect``: all that waits."""
-    first = row.burst or row.id
-    taken = [one for one in bursts.of(connection, first) if one.id != row.id]
+    # What never waited for more of the same has no burst.
+    burst = bursts.of(connection, row.burst or row.id) if row.burst or row.settles_at else []
+    taken = [one for one in burst if one.id != row.id]
     if arrivals == "collect" and row.kind == "message":
         known = {row.id, *(one.id for one in taken)}
         taken += [one for one in inbox.waiting_like(connection, row) if one.id not in known]

@@ -19,6 +19,7 @@ from workspace_store import approvals, inbox
 from workspace_store import questions as rows
 from workspace_store.approvals import Approval, Choice, Place
 from workspace_store.inbox import Row
+from workspace_store.turn_ends import Before
 
 ASK_SECONDS = 60 * 86400.0
 
@@ -31,7 +32,7 @@ def asked_in(returned: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def queue(
     connection: Connection, turn: Turn, asks: Mapping[str, Any], replies: Mapping[str, str],
-    files: Sequence[Mapping[str, Any]],
+    files: Sequence[Mapping[str, Any]], before: Before,
 ) -> None:  # fmt: skip
     """Queue the replies of a turn, the last of which asks, with its buttons; and the row that the answer decides."""
     row = turn.rows[-1]
@@ -54,7 +55,7 @@ def queue(
         under=turn.lease,
         posted=True,
     )
-    last = replying.queue_replies(connection, turn, replies, files, approvals.buttons(made.code, choices))
+    last = replying.queue_replies(connection, turn, replies, files, before, approvals.buttons(made.code, choices))
     if last is not None:
         rows.posted_as(connection, made.id, last)
 

@@ -9,7 +9,8 @@ from uuid import UUID
 from sqlalchemy import Connection
 
 from sandbox_runner import texts
-from workspace_store import continuations, drafts, outbox
+from workspace_store import continuations, drafts, outbox, turn_ends
+from workspace_store.turn_ends import Before
 
 if TYPE_CHECKING:
     from sandbox_runner.assignments import Assignment
@@ -21,11 +22,12 @@ def queue_replies(
     turn: Turn,
     replies: Mapping[str, str],
     files: Sequence[Mapping[str, Any]],
+    before: Before,
     buttons: Sequence[Mapping[str, str]] = (),
 ) -> UUID | None:
     """Queue the replies in order; all messages of a turn are of one conversation, so its files go with the last.
 
-    The buttons too. The id of the last one, where there is one.
+    The buttons too. The id of the last one, where there is one. ``before``: as ``look`` found it in this transaction.
     """
     last = None
     for position, (message, text) in enumerate(replies.items()):
@@ -36,13 +38,13 @@ def queue_replies(
         if buttons and position == len(replies) - 1:
             content["buttons"] = [dict(button) for button in buttons]
         row = assignment.row.id
-        elsewhere = continuations.elsewhere(connection, assignment.row)
+        elsewhere = continuations.elsewhere(connection, assignment.row) if before.gone_on else None
         if elsewhere is not None:
             gone_on = _content(assignment, texts.answered_elsewhere(elsewhere.to.channel))
-            if position == 0:
+            if position == 0 and before.drafted:
                 drafts.finish(connection, key=f"{key}:here", turn=turn.id, message=row, content=gone_on)
             content = {**content, "reply": elsewhere.reply}
-        elif position == 0:
+        elif position == 0 and before.drafted:
             last = drafts.finish(connection, key=key, turn=turn.id, message=row, content=content)
             if last is not None:
                 continue
@@ -54,8 +56,14 @@ def queue_replies(
             inbox=row,
             to=elsewhere.to if elsewhere else assignment.address,
             content=content,
+            is_new=position == 0 and not before.closed and not before.queued,
         )
     return last
+
+
+def look(connection: Connection, turn: Turn, most: int) -> Before:
+    """How things stand before the replies of a turn are queued; ``most``: see ``turn_ends``."""
+    return turn_ends.look(connection, turn.principal, turn.id, _key(turn, "0"), most)
 
 
 def queue(connection: Connection, turn: Turn, assignment: Assignment, position: str, text: str) -> None:

@@ -162,14 +162,15 @@ class TurnRunner:
         """
         turn = row.turn or uuid4()
         # The row as it is now: nothing changes it any more, until here its sender could.
-        started = inbox.start(connection, row.id, turn, alone=alone)
-        if started is None:
+        found = inbox.start_with_changes(connection, row.id, turn, alone=alone)
+        if found is None:
             return None
+        started, any_changed = found
         body = {"message": row.id.hex, "resumed": row.turn is not None}
         started_as = Event("turn.started", body)
         journal.append(connection, lease.principal, [started_as], under=lease, turn=turn, locked=locked)
         seen, brief = self._look_back(connection, lease.principal)
-        changed = changes.untold(connection, lease.principal)
+        changed = changes.untold(connection, lease.principal) if any_changed else []
         if row.turn is None:
             taken = assignments.take_at_start(connection, lease, row, turn, self.arrivals)
             rows = inbox.taken_by(connection, turn) if taken else [started]
@@ -374,10 +375,11 @@ class TurnRunner:
             events.append(Event("checkpoint.committed", body))
             seq = journal.append(connection, turn.principal, events, under=turn.lease, turn=turn.id)
             turn.pay(connection)
+            before = replying.look(connection, turn, old_turns.LIMIT)
             if turn.asks is not None and turn.status == "waiting":
-                questions.queue(connection, turn, turn.asks, replies, sandbox.sending)
+                questions.queue(connection, turn, turn.asks, replies, sandbox.sending, before)
             else:
-                replying.queue_replies(connection, turn, replies, sandbox.sending)
+                replying.queue_replies(connection, turn, replies, sandbox.sending, before)
             if snapshot is None:
                 checkpoints.write_unchanged(connection, turn.principal, seq, turn.id)
             else:
@@ -394,7 +396,7 @@ class TurnRunner:
             rows = [row.id for row in turn.rows]
             inbox.finish(connection, rows, turn.status)
             changes.told(connection, [change.key for change in turn.changed])
-            if old_turns.due(connection, turn.principal):
+            if old_turns.due(connection, turn.principal, before.unfolded + (not leaves_nothing)):
                 principal.drained(connection, turn.principal, len(rows))
                 return False
             return principal.drain_and_release(connection, turn.lease, len(rows))

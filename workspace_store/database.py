@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import json
 import os
 import random
@@ -21,6 +20,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -139,10 +139,12 @@ class Database:
             event.listen(self._reading, "connect", _set_read_only)
         # One connection is one transaction at a time, whichever thread comes.
         self._writing = threading.Lock() if self.is_sqlite else contextlib.nullcontext()
-        self._write_threads = ThreadPoolExecutor(1 if self.is_sqlite else READERS, "database-write")
-        self._read_threads = ThreadPoolExecutor(READERS, "database-read")
         self._local = threading.local()
+        writers = 1 if self.is_sqlite else READERS
+        self._write_threads = ThreadPoolExecutor(writers, "database-write", self._keep_connection, (self._writer,))
+        self._read_threads = ThreadPoolExecutor(READERS, "database-read", self._keep_connection, (self._reading,))
         self._readers: list[Engine] = []
+        self._kept: list[Connection] = []
         self._path = sqlite_path(url)
         self._file: tuple[int, int] | None = None
         """Device and inode of the file that was opened."""
@@ -163,20 +165,20 @@ class Database:
         function raises rolls back and is passed on.
         """
         loop = asyncio.get_running_loop()
-        run = functools.partial(self.write_now, transaction, followed=followed)
+        run = partial(self.write_now, transaction, followed=followed)
         return await loop.run_in_executor(self._write_threads, run)
 
     async def read(self, query: Callable[[Connection], T]) -> T:
         """Run ``query`` on a consistent snapshot. Raises DatabaseUnavailable."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._read_threads, functools.partial(self.read_now, query))
+        return await loop.run_in_executor(self._read_threads, partial(self.read_now, query))
 
     def write_now(self, transaction: Callable[[Connection], T], *, followed: bool = False) -> T:
         """``write`` for callers that have no event loop (the command line, tests)."""
         with self._writing:
             self._check_file()
             with self._without_fsync() if followed else contextlib.nullcontext():
-                return self._run(self._writer.begin, transaction)
+                return self._run(partial(self._begin, self._writer), transaction)
 
     @contextlib.contextmanager
     def _without_fsync(self) -> Iterator[None]:
@@ -196,7 +198,7 @@ class Database:
     def read_now(self, query: Callable[[Connection], T]) -> T:
         """``read`` for callers that have no event loop."""
         self._check_file()
-        return self._run(self._reader().begin, query)
+        return self._run(partial(self._begin, self._reader()), query)
 
     def _reader(self) -> Engine:
         if self._reading is not None:
@@ -210,6 +212,17 @@ class Database:
             self._local.engine = engine
             self._readers.append(engine)
         return engine
+
+    def _keep_connection(self, engine: Engine | None) -> None:
+        """A thread of one of the doors has a connection to PostgreSQL for itself: nothing is checked out or in."""
+        if engine is not None and not self.is_sqlite:
+            self._local.kept = connection = Connection(engine)
+            self._kept.append(connection)
+
+    def _begin(self, engine: Engine) -> AbstractContextManager[Connection]:
+        """A transaction that is committed at the end of the context; its value is the connection."""
+        kept: Connection | None = getattr(self._local, "kept", None)
+        return engine.begin() if kept is None else _transaction(kept)
 
     def _check_file(self) -> None:
         """SQLite goes on with a file that was deleted or replaced: what is written there, nobody ever finds again."""
@@ -253,8 +266,16 @@ class Database:
     def close(self) -> None:
         self._write_threads.shutdown(wait=True)
         self._read_threads.shutdown(wait=True)
+        for connection in self._kept:
+            connection.close()
         for engine in [self._writer, *self._readers, *([self._reading] if self._reading is not None else [])]:
             engine.dispose()
+
+
+@contextlib.contextmanager
+def _transaction(connection: Connection) -> Iterator[Connection]:
+    with connection.begin():
+        yield connection
 
 
 @contextlib.contextmanager

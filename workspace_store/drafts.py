@@ -25,7 +25,8 @@ RESERVED_SECONDS = 15
 _FIND = Prepared(select(outbox).where(outbox.c.key == bindparam("of"), outbox.c.status == "draft"))
 
 
-def _key(turn: UUID) -> str:
+def key_of(turn: UUID) -> str:
+    """What the draft of a turn is called in the outbox."""
     return f"draft:{turn.hex}"
 
 
@@ -47,7 +48,7 @@ def begin(
     row = inbox.get(connection, message)
     if row is None or row.turn != turn or row.status not in ("running", "taken"):
         return None
-    there = _FIND(connection, {"of": _key(turn)}).one_or_none()
+    there = _FIND(connection, {"of": key_of(turn)}).one_or_none()
     if there is not None:
         if there.claimed_by == claimer:
             return reply_of(there), there.external_id
@@ -61,13 +62,13 @@ def begin(
     identifier = uuid4()
     connection.execute(
         outbox.insert().values(
-            id=identifier, key=_key(turn), principal=row.principal, turn=turn, inbox=message, channel=row.channel,
+            id=identifier, key=key_of(turn), principal=row.principal, turn=turn, inbox=message, channel=row.channel,
             account=row.account, conversation=row.conversation, thread=row.thread, content=to_json(dict(found)),
             status="draft", attempts=0, next_at=0, claimed_by=claimer, claim_until=0, possibly_repeated=False,
             queued_at=now_us(),
         )
     )  # fmt: skip
-    return reply_of(_FIND(connection, {"of": _key(turn)}).one()), None
+    return reply_of(_FIND(connection, {"of": key_of(turn)}).one()), None
 
 
 def posted(connection: Connection, reply: UUID, claimer: str, external_id: str) -> bool:
@@ -89,7 +90,7 @@ def finish(connection: Connection, *, key: str, turn: UUID, message: UUID, conte
 
     Of a closed principal it stays as it was shown: nothing more is said for them.
     """
-    there = _FIND(connection, {"of": _key(turn)}).one_or_none()
+    there = _FIND(connection, {"of": key_of(turn)}).one_or_none()
     if there is None:
         return None
     if principals.is_closed(connection, there.principal):

@@ -14,16 +14,19 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from uuid import UUID
 
-from sqlalchemy import BigInteger, Column, Connection, Index, Text, bindparam, case, select, text, update
+from sqlalchemy import BigInteger, Column, Connection, Index, Text, bindparam, case, exists, select, text, update
 from sqlmodel import Field, SQLModel
 
 from workspace_store import principal as principals
+from workspace_store.changes import message_change
 from workspace_store.database import database_now_us, now_us, table
-from workspace_store.principal import received
+from workspace_store.principal import principal, received
 from workspace_store.statements import Prepared, words
 
 Status = Literal["pending", "running", "taken", "waiting", "done", "failed", "set_aside", "withdrawn"]
 WAITING_LOOKED_AT = 200
+SETTLED = 1
+"""In the place of the time that a row settles until, once it is known that no more comes."""
 FINAL = ("done", "failed", "set_aside", "withdrawn")
 
 
@@ -59,7 +62,8 @@ class InboxMessage(SQLModel, table=True):
     turn: UUID | None = None
     received_at: int = Field(sa_column=Column(BigInteger, nullable=False))
     finished_at: int | None = Field(default=None, sa_column=Column(BigInteger, nullable=True))
-    # Until when more of the same message is waited for (0: nothing is), and the first row of the burst this belongs to.
+    # Until when more of the same message is waited for (0: nothing ever was, ``SETTLED``: nothing is any more), and the
+    # first row of the burst this belongs to.
     settles_at: int = Field(default=0, sa_column=Column(BigInteger, nullable=False))
     burst: UUID | None = None
     # Poison: crashes in a row of the turn that ran this, and how many of them it ran alone.
@@ -109,7 +113,10 @@ _FIND = Prepared(select(*COLUMNS).where(inbox.c.dedupe_key == bindparam("key")))
 _GET = Prepared(select(*COLUMNS).where(inbox.c.id == bindparam("of")))
 _OLDEST = select(inbox.c.id).where(inbox.c.principal == bindparam("owner")).order_by(inbox.c.seq).limit(1)
 _OPEN = Prepared(
-    select(*COLUMNS).where(
+    select(
+        *COLUMNS,
+        select(principal.c.stop_seq).where(principal.c.id == bindparam("owner")).scalar_subquery().label("stop_seq"),
+    ).where(
         inbox.c.id.in_([_OLDEST.where(inbox.c.status == status).scalar_subquery() for status in ("running", "pending")])
     )
 )
@@ -121,7 +128,10 @@ _START = Prepared(
     update(inbox)
     .where(inbox.c.id == bindparam("of"), inbox.c.status.in_(words("pending", "running", "waiting")))
     .values(status="running", turn=bindparam("by"), alone=bindparam("by_itself"))
-    .returning(*COLUMNS)
+    .returning(
+        *COLUMNS,
+        exists(select(1).where(message_change.c.principal == inbox.c.principal, text("untold"))).label("changed"),
+    )
 )
 _TAKEN = Prepared(
     select(*COLUMNS)
@@ -162,18 +172,25 @@ def get(connection: Connection, identifier: UUID) -> Row | None:
 
 def next_open(connection: Connection, owner: UUID) -> Row | None:
     """The oldest row that was cut off in mid-turn, else the oldest that waits and has settled."""
-    found = [Row(*row) for row in _OPEN(connection, {"owner": owner})]
+    found = upcoming(connection, owner)
+    return found[0] if found else None
+
+
+def upcoming(connection: Connection, owner: UUID) -> tuple[Row, bool] | None:
+    """The same, and whether /stop was said after it."""
+    found = [(Row(*columns), int(stopped)) for *columns, stopped in _OPEN(connection, {"owner": owner})]
     if not found:
         return None
-    row = next((one for one in found if one.status == "running"), found[0])
-    if row.settles_at and row.settles_at > database_now_us(connection):
-        return _first_settled(connection, row)
-    return row
+    row, stopped = next((one for one in found if one[0].status == "running"), found[0])
+    if row.settles_at > SETTLED and row.settles_at > database_now_us(connection):
+        settled = _first_settled(connection, row, stopped)
+        return (settled, stopped >= settled.seq) if settled else None
+    return row, stopped >= row.seq
 
 
-def _first_settled(connection: Connection, first: Row) -> Row | None:
+def _first_settled(connection: Connection, first: Row, stopped: int) -> Row | None:
     """The oldest waiting row that nothing before it in its own strand keeps waiting; what was stopped has settled."""
-    stopped, now = principals.stop_seq(connection, first.principal), database_now_us(connection)
+    now = database_now_us(connection)
     held = set()
     for row in _waiting(connection, first.principal):
         if row.settles_at > now and row.seq > stopped:
@@ -185,7 +202,7 @@ def _first_settled(connection: Connection, first: Row) -> Row | None:
 
 def settled_at(connection: Connection, owner: UUID) -> int | None:
     """When the first of what still settles is to be served; None: nothing settles."""
-    return min((row.settles_at for row in _waiting(connection, owner) if row.settles_at), default=None)
+    return min((row.settles_at for row in _waiting(connection, owner) if row.settles_at > SETTLED), default=None)
 
 
 def _waiting(connection: Connection, owner: UUID) -> list[Row]:
@@ -238,7 +255,7 @@ def waiting_like(connection: Connection, row: Row) -> list[Row]:
         .limit(50)
     )
     found = [Row(*row) for row in rows]
-    now = database_now_us(connection) if any(one.settles_at for one in found) else 0
+    now = database_now_us(connection) if any(one.settles_at > SETTLED for one in found) else 0
     held = {one.id for one in found if one.settles_at > now}
     return [one for one in found if one.id not in held and one.burst not in held]
 
@@ -350,8 +367,14 @@ def start(connection: Connection, identifier: UUID, turn: UUID, *, alone: bool) 
 
     The row as it is now: until here its sender could change it.
     """
+    found = start_with_changes(connection, identifier, turn, alone=alone)
+    return found[0] if found else None
+
+
+def start_with_changes(connection: Connection, identifier: UUID, turn: UUID, *, alone: bool) -> tuple[Row, bool] | None:
+    """The same, and whether what was changed of earlier messages is to be told to the turn."""
     found = _START(connection, {"of": identifier, "by": turn, "by_itself": alone}).one_or_none()
-    return Row(*found) if found else None
+    return (Row(*found[:-1]), bool(found[-1])) if found else None
 
 
 def mark_taken(connection: Connection, identifiers: list[UUID], turn: UUID) -> None:

@@ -101,13 +101,18 @@ def queue(
     inbox: UUID | None,
     to: Address,
     content: dict[str, Any],
+    is_new: bool = False,
 ) -> UUID | None:
-    """Queue a reply; the same ``key`` again is the same reply. None: nothing is said for a closed principal."""
-    before = _BEFORE(connection, {"of": principal, "known_as": key}).one()
-    if before.closed:
-        return None
-    if before.there is not None:
-        return UUID(str(before.there))
+    """Queue a reply; the same ``key`` again is the same reply. None: nothing is said for a closed principal.
+
+    ``is_new``: this transaction has seen that the key is not there, and that its principal is not closed.
+    """
+    if not is_new:
+        before = _BEFORE(connection, {"of": principal, "known_as": key}).one()
+        if before.closed:
+            return None
+        if before.there is not None:
+            return UUID(str(before.there))
     identifier = uuid4()
     row = {
         "id": identifier, "key": key, "principal": principal, "turn": turn, "inbox": inbox, "channel": to.channel,

@@ -11,7 +11,20 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import BigInteger, Column, Connection, Index, bindparam, case, func, or_, select, text, update
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Index,
+    bindparam,
+    case,
+    func,
+    literal_column,
+    or_,
+    select,
+    text,
+    update,
+)
 from sqlmodel import Field, SQLModel
 
 from workspace_store.database import database_now_us, now_us, table
@@ -252,6 +265,11 @@ _RECEIVED = Prepared(
         principal.c.sandbox_host,
         principal.c.head_seq,
         principal.c.head_hash,
+        # The inbox's table is made after this one, of which it knows.
+        literal_column(
+            "EXISTS (SELECT 1 FROM inbox WHERE inbox.principal = principal.id AND inbox.status = 'pending'"
+            " AND inbox.settles_at > 1)"
+        ).label("settles"),
     )
 )
 _CLOSED = Prepared(select(principal.c.closed).where(principal.c.id == bindparam("of")))
@@ -393,13 +411,14 @@ def drained(connection: Connection, identifier: UUID, count: int = 1) -> None:
 class Received:
     """An inbox row that was counted: its seq, who owns the lease now, and the journal's head.
 
-    ``manager``: who keeps its sandbox warm.
+    ``manager``: who keeps its sandbox warm. ``settles``: more of something that waits may be awaited still.
     """
 
     seq: int
     owner: str | None
     manager: str | None
     head: Head
+    settles: bool
 
 
 def received(connection: Connection, identifier: UUID) -> tuple[int, str | None]:
@@ -414,7 +433,7 @@ def received_at(connection: Connection, identifier: UUID) -> Received:
     row = _RECEIVED(connection, {"of": identifier, "kept_for_host": kept}).one_or_none()
     if row is None:
         raise Away(_not_here(identifier))
-    return Received(row.inbox_seq, row.owner, row.sandbox_host, (row.head_seq, row.head_hash))
+    return Received(row.inbox_seq, row.owner, row.sandbox_host, (row.head_seq, row.head_hash), bool(row.settles))
 
 
 def waiting(connection: Connection, identifier: UUID) -> int:

@@ -121,6 +121,8 @@ class Local:
         if accepted is None:
             await self._user(asked.user)
             raise BadRequest(403, texts.NOT_ADMITTED)
+        # Its events come before long.
+        self.listeners.names.keep(accepted.message.hex, asked.message_id)
         return JSONResponse({"message_id": asked.message_id, "principal": str(accepted.principal)}, 202)
 
     async def _answered(self, request: Request) -> tuple[str, str, Row, list[outbox.Said]]:

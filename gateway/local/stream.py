@@ -23,12 +23,36 @@ POLL_SECONDS = 1.0
 KEEPALIVE_SECONDS = 15.0
 BATCH = 200
 BACKLOG = 1000
+NAMES = 4096
+
+
+class Names:
+    """What their senders call messages, by id; the newest are kept."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str | None] = {}
+
+    def keep(self, message: str, name: str | None) -> str | None:
+        self._known[message] = name
+        if len(self._known) > NAMES:
+            with contextlib.suppress(KeyError, StopIteration, RuntimeError):
+                # Streams read in threads of their own: whoever is quicker makes room.
+                del self._known[next(iter(self._known))]
+        return name
+
+    def of(self, connection: Connection, message: str) -> str | None:
+        """None: it came by another channel, whose names mean nothing here."""
+        if message in self._known:
+            return self._known[message]
+        row = inbox.get(connection, UUID(message))
+        return self.keep(message, row.dedupe_key.rpartition("/")[2] if row and row.channel == "local" else None)
 
 
 class Listeners:
     """Who is to be told of a principal's news."""
 
     def __init__(self) -> None:
+        self.names = Names()
         self._queues: dict[UUID, set[asyncio.Queue[dict[str, Any]]]] = defaultdict(set)
 
     def add(self, principal: UUID) -> asyncio.Queue[dict[str, Any]]:
@@ -51,12 +75,11 @@ class Listeners:
 async def stream(database: Database, listeners: Listeners, principal: UUID, after: int) -> AsyncIterator[str]:
     """Server-sent events of a principal's journal after ``after``, then as they come, until the client leaves."""
     news = listeners.add(principal)
-    names: dict[str, str | None] = {}
     quiet = 0.0
     try:
         yield "retry: 500\n\n"
         while True:
-            events = await _read(database, names, principal, after)
+            events = await _read(database, listeners.names, principal, after)
             for event, body in events:
                 after = event.seq
                 yield _frame(event.kind, {**body, "seq": event.seq, "at": event.at / 1e6}, f"{principal}:{event.seq}")
@@ -77,7 +100,7 @@ async def stream(database: Database, listeners: Listeners, principal: UUID, afte
 
 
 async def _read(
-    database: Database, names: dict[str, str | None], principal: UUID, after: int
+    database: Database, names: Names, principal: UUID, after: int
 ) -> list[tuple[journal.Recorded, dict[str, Any]]]:
     """The next events and what is told of each; none while the database is away: the stream goes on after it."""
 
@@ -98,17 +121,12 @@ async def _next_news(news: asyncio.Queue[dict[str, Any]]) -> dict[str, Any] | No
     return None
 
 
-def _named(connection: Connection, names: dict[str, str | None], body: dict[str, Any]) -> dict[str, Any]:
+def _named(connection: Connection, names: Names, body: dict[str, Any]) -> dict[str, Any]:
     """Add the sender's own ``message_id`` to an event that is about a message."""
     identifier = body.get("message")
     if not isinstance(identifier, str):
         return body
-    if identifier not in names:
-        row = inbox.get(connection, UUID(identifier))
-        names[identifier] = row.dedupe_key.rpartition("/")[2] if row and row.channel == "local" else None
-        if len(names) > BATCH:
-            names.pop(next(iter(names)))
-    return {**body, "message_id": names[identifier]}
+    return {**body, "message_id": names.of(connection, identifier)}
 
 
 def _frame(kind: str, body: dict[str, Any], identifier: str | None) -> str:
