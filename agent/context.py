@@ -30,7 +30,7 @@ from workspace_store import checkpoints, context_heads, memory, waking
 from workspace_store.checkpoints import TurnRecord
 from workspace_store.database import to_json
 
-FOLD_BATCH = 8
+FOLD_BATCH = 4
 NOTES = 20
 RECORD_TOKENS = 20
 """Hardly a record is shorter: no more of them are read than can fit."""

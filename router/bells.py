@@ -11,7 +11,7 @@ import contextlib
 import json
 import queue
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -90,12 +90,11 @@ class Ringer:
 
     def _run(self) -> None:
         connection: redis.Redis | None = None
-        while not self._closed.is_set():
-            told = self._next()
+        while (first := self._waiting.get()) is not None and not self._closed.is_set():
             try:
                 connection = connection or self._connect()
                 with connection.pipeline(transaction=False) as pipeline:
-                    for tell in told:
+                    for tell in (first, *self._more()):
                         tell(connection, pipeline)
                     pipeline.execute()
             except Exception as error:
@@ -103,13 +102,19 @@ class Ringer:
                 connection = None
                 log.warning("bells were lost; the sweeper rings them again", reason=str(error))
 
-    def _next(self) -> list[Told]:
-        """What waits, as soon as anything does: told in one round trip."""
-        found = [self._waiting.get()]
-        with contextlib.suppress(queue.Empty):
-            while len(found) < TOLD_AT_ONCE:
-                found.append(self._waiting.get_nowait())
-        return [tell for tell in found if tell is not None]
+    def _more(self) -> Iterator[Told]:
+        """What has come behind it meanwhile, to be told in the same round trip."""
+        for _ in range(TOLD_AT_ONCE):
+            try:
+                tell = self._waiting.get_nowait()
+            except queue.Empty:
+                return
+            if tell is None:
+                # The end of the line, which is looked for there.
+                with contextlib.suppress(queue.Full):
+                    self._waiting.put_nowait(None)
+                return
+            yield tell
 
     def close(self) -> None:
         self._closed.set()
