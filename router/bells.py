@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import queue
+import secrets
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
@@ -50,8 +51,20 @@ def enqueue(connection: redis.Redis, principal: UUID, host: str | None = None) -
 def _enqueue(connection: redis.Redis, pipeline: Pipeline, principal: UUID, host: str | None) -> None:
     # A fresh job id each time: ``unique`` would block ringing again while the old job's hash lives.
     Queue(queue_name(host), connection=connection).enqueue(
-        JOB, principal.hex, result_ttl=0, failure_ttl=60, job_timeout=-1, pipeline=pipeline
-    )
+        JOB, principal.hex, result_ttl=0, failure_ttl=60, job_timeout=-1, pipeline=pipeline,
+        job_id=f"{principal.hex}-{secrets.token_hex(8)}",
+    )  # fmt: skip
+
+
+def rung_for(job: str) -> UUID | None:
+    """Whom a wake-up job is for, as its id tells, so that nobody has to read the rest of it; None: its words do."""
+    principal, dash, fresh = job.partition("-")
+    if not dash or len(principal) != 32 or len(fresh) != 16:
+        return None
+    try:
+        return UUID(principal)
+    except ValueError:
+        return None
 
 
 async def let_ring() -> None:

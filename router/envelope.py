@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from hashlib import sha256
 from typing import Any
 
@@ -73,14 +73,14 @@ class Envelope:
         # Here, so that no channel forgets a field: what cannot be stored is never acknowledged and comes for ever.
         for name in ("account", "conversation", "thread", "text", "context", "title"):
             object.__setattr__(self, name, storable(getattr(self, name)))
-        object.__setattr__(self, "sender", Claim(**{k: storable(v) for k, v in asdict(self.sender).items()}))
+        object.__setattr__(self, "sender", Claim(**{k: storable(v) for k, v in vars(self.sender).items()}))
 
     @property
     def dedupe_key(self) -> str:
         return dedupe_key(self.channel, self.account, self.external_id)
 
     def to_json(self) -> str:
-        return to_json(asdict(self))
+        return to_json({**vars(self), "sender": vars(self.sender), "attachments": [*map(vars, self.attachments)]})
 
     @staticmethod
     def from_json(body: str) -> Envelope:

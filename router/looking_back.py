@@ -71,7 +71,7 @@ class LookingBack:
 
     async def make_findable(self) -> bool:
         """The next few turns; False: all are. Their sessions are looked back at when they have ended."""
-        if not await self.database.read(memory_index.any_turn_due):
+        if not await self.database.read(memory_index.any_turn_due, single=True):
             return False
 
         def index(connection: Connection) -> None:
@@ -83,7 +83,7 @@ class LookingBack:
 
     async def look_back(self) -> bool:
         """At the next session that is due; False: none is."""
-        if not await self.database.read(memory_sessions.any_due):
+        if not await self.database.read(memory_sessions.any_due, single=True):
             return False
         taken = await self.database.write(memory_sessions.take)
         if taken is None:

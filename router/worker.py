@@ -31,7 +31,7 @@ from rq.utils import now
 from rq.worker import BaseWorker
 from rq.worker_registration import REDIS_WORKER_KEYS
 
-from router.bells import SHARED_QUEUE
+from router.bells import SHARED_QUEUE, rung_for
 
 log = structlog.get_logger()
 
@@ -68,6 +68,8 @@ class _Shown:
     principal: UUID
     queue: Queue
     execution: Execution | None = None
+    job: Job | None = None
+    """With all that RQ knows of it, once it is shown."""
 
 
 class TurnWorker(BaseWorker):
@@ -209,23 +211,31 @@ class TurnWorker(BaseWorker):
             log.debug("a job was not put back; a sweeper finds its mail", reason=str(error))
 
     def _next_job(self, queue: Queue, connection: redis.Redis) -> Job | None:
+        identifier = ""
         try:
-            found = Queue.dequeue_any([queue], DEQUEUE_SECONDS, connection=connection)
-        except (DequeueTimeout, NoSuchJobError):
+            _, found = Queue.lmove(connection, queue.key, DEQUEUE_SECONDS)
+            identifier = found.decode()
+            if rung_for(identifier) is not None:
+                return Job(identifier, connection=self.connection)
+            # Rung by an earlier release, or not by us.
+            return Job.fetch(identifier, connection=self.connection)
+        except DequeueTimeout:
+            return None
+        except NoSuchJobError:
+            self._drop(queue, identifier)
             return None
         except (RedisError, OSError) as error:
             log.warning("Redis is not there; trying again", reason=str(error))
             self._closing.wait(RETRY_SECONDS)
             return None
-        except Exception as error:
+        except Exception:
             # Not one of ours, or damaged. This thread is all there is to read the queue.
             log.exception("a job could not be read", queue=queue.name)
-            if job_id := getattr(error, "job_id", None):
-                self._drop(queue, str(job_id))
+            if identifier:
+                self._drop(queue, identifier)
             else:
                 self._closing.wait(RETRY_SECONDS)
             return None
-        return found[0] if found else None
 
     # Turns, on the loop
 
@@ -241,7 +251,7 @@ class TurnWorker(BaseWorker):
 
     async def _serve(self, job: Job, queue: Queue) -> None:
         try:
-            principal = UUID(str(job.args[0]))
+            principal = rung_for(job.id) or UUID(str(job.args[0]))
         except Exception:
             log.exception("not a wake-up job", job=job.id)
             self._bookkeeper.submit(self._drop, queue, job.id)
@@ -268,6 +278,7 @@ class TurnWorker(BaseWorker):
         if shown is None:
             return
         try:
+            shown.job = job = Job.fetch(job.id, connection=self.connection)
             job.started_at = now()
             with self.connection.pipeline() as pipeline:
                 shown.execution = Execution.create(job, self.job_monitoring_interval + 60, pipeline, self.name)
@@ -275,15 +286,15 @@ class TurnWorker(BaseWorker):
                 pipeline.lrem(shown.queue.intermediate_queue_key, 1, job.id)
                 pipeline.execute()
             self.executions[shown.execution.id] = shown.execution
-        except (RedisError, OSError) as error:
+        except (RedisError, OSError, NoSuchJobError) as error:
             log.debug("a job is not shown", reason=str(error))
 
     def _forget(self, job: Job) -> None:
         shown = self._shown.pop(job.id)
         try:
             with self.connection.pipeline(transaction=False) as pipeline:
-                if shown.execution is not None:
-                    self.cleanup_execution(job, pipeline, shown.execution)
+                if shown.job is not None and shown.execution is not None:
+                    self.cleanup_execution(shown.job, pipeline, shown.execution)
                 pipeline.lrem(shown.queue.intermediate_queue_key, 1, job.id)
                 pipeline.delete(job.key, shown.queue.intermediate_queue.get_first_seen_key(job.id))
                 pipeline.execute()

@@ -36,8 +36,11 @@ class Folder:
     with_model: bool = False
     check: old_turns.Check = check
 
-    async def run(self, database: Database, engine: Engine, lease: Lease) -> None:
-        """Fold what is due for the lease's principal. Raises StaleLease, DatabaseUnavailable."""
+    async def run(self, database: Database, engine: Engine, lease: Lease) -> bool:
+        """Fold what is due for the lease's principal; whether the lease was given back with it, as nothing waits.
+
+        Raises StaleLease, DatabaseUnavailable.
+        """
         owner = lease.principal
         written: Mapping[int, str] = {}
         steps: list[Step] = []
@@ -45,7 +48,7 @@ class Folder:
             written, steps = await self._ask(database, engine, owner)
         window = engine.context_window if engine.looks_back else None
 
-        def transaction(connection: Connection) -> None:
+        def transaction(connection: Connection) -> tuple[bool, bool]:
             folded = old_turns.fold_old(connection, owner, window, written=written, check=self.check)
             if folded.turns:
                 events = [Event("context.compressed", {"turns": list(folded.turns)})]
@@ -55,19 +58,23 @@ class Folder:
                 ]
                 journal.append(connection, owner, events, under=lease)
                 facts.succeeded(connection, owner)
+            freezes = archiving.due(connection, owner)
+            return not freezes and principal.release(connection, lease), freezes
 
         if steps:
             await database.write(partial(_pay, owner=owner, steps=steps))
         try:
-            await database.write(transaction)
-            if await database.read(partial(archiving.due, owner=owner)):
-                await database.write(partial(_freeze, lease=lease))
+            released, freezes = await database.write(transaction)
+            if freezes:
+                released = await database.write(partial(_freeze, lease=lease))
+            return released
         except CheckFailed as error:
             failures = await database.write(partial(_failed, lease=lease, reason=str(error)))
             log.error(
                 "folding did not pass its check; the context stays as it was",
                 principal=str(owner), failures=failures, reason=str(error), stopped=failures >= facts.BREAKER,
             )  # fmt: skip
+            return False
 
     async def _ask(self, database: Database, engine: Engine, owner: UUID) -> tuple[dict[int, str], list[Step]]:
         """Records by seq, as far as the model gives them before somebody waits."""
@@ -96,9 +103,10 @@ def _pay(connection: Connection, owner: UUID, steps: list[Step]) -> None:
             spending.add(connection, owner, step.model, step.usage)
 
 
-def _freeze(connection: Connection, lease: Lease) -> None:
+def _freeze(connection: Connection, lease: Lease) -> bool:
     principal.fence(connection, lease)
     archiving.freeze(connection, lease.principal)
+    return principal.release(connection, lease)
 
 
 def _failed(connection: Connection, lease: Lease, reason: str) -> int:

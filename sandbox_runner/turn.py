@@ -143,10 +143,11 @@ class TurnRunner:
             reached(Point.TURN_SAVED)
             replies = turn.with_file_problems(replies)
             replies = await long_replies.fitted(replies, self.blobs, turn.principal, sandbox.sending)
-            released = await self._commit(turn, sandbox, snapshot, replies)
+            released, folds = await self._commit(turn, sandbox, snapshot, replies)
         if not released:
-            # Once the reply has gone.
-            await self.folder.run(self.database, self.engine, lease)
+            if folds:
+                # Once the reply has gone.
+                released = await self.folder.run(self.database, self.engine, lease)
             reached(Point.TURN_FOLDED)
         return released
 
@@ -357,8 +358,11 @@ class TurnRunner:
 
     async def _commit(
         self, turn: Turn, sandbox: TurnSandbox, snapshot: Snapshot | None, replies: Mapping[str, str]
-    ) -> bool:
-        """Checkpoint, outbox, counts and inbox status in one fenced transaction; whether the lease went with it."""
+    ) -> tuple[bool, bool]:
+        """Checkpoint, outbox, counts and inbox status in one fenced transaction.
+
+        Whether the lease went with it, and whether old turns are to be folded before it does.
+        """
         replies = replies if sandbox.sending or turn.asks else turn.aloud(replies)
         leaves_nothing = not replies and turn.is_heartbeat
         said = [*turn.said, *(Said("assistant", text, message=message) for message, text in replies.items())]
@@ -367,7 +371,7 @@ class TurnRunner:
         # Before the transaction, which may be run twice: what is told once must not be lost with the first.
         unsaid = sandbox.unsaid_events()
 
-        def transaction(connection: Connection) -> bool:
+        def transaction(connection: Connection) -> tuple[bool, bool]:
             events = [*turn.pending, *unsaid]
             events += [Event("reply.queued", {"message": message, "text": text}) for message, text in replies.items()]
             changed = snapshot is not None and snapshot.changed > 0
@@ -398,12 +402,12 @@ class TurnRunner:
             changes.told(connection, [change.key for change in turn.changed])
             if old_turns.due(connection, turn.principal, before.unfolded + (not leaves_nothing)):
                 principal.drained(connection, turn.principal, len(rows))
-                return False
-            return principal.drain_and_release(connection, turn.lease, len(rows))
+                return False, True
+            return principal.drain_and_release(connection, turn.lease, len(rows)), False
 
         # Whoever delivers a reply claims it durably first.
-        released = await self.database.write(transaction, followed=bool(replies))
+        ended = await self.database.write(transaction, followed=bool(replies))
         reached(Point.TURN_COMMITTED)
         self.publish(turn.principal, {"bell": "outbox", "turn": turn.id.hex})
         reached(Point.TURN_TOLD)
-        return released
+        return ended

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, bindparam, select, text, update
 from workspace_store import cold_turns
 from workspace_store.checkpoints import COLD, WARM, turn_record
 from workspace_store.cold_turns import Segment
+from workspace_store.statements import Prepared
 
 KEPT = 128
 """Folded turns whose words stay as they are: they are what is asked about most."""
@@ -23,11 +24,12 @@ _OLDEST = (
     .order_by(turn_record.c.seq)
     .limit(bindparam("most"))
 )
+_ONE_TOO_MANY = Prepared(_OLDEST.offset(bindparam("kept")))
 
 
 def due(connection: Connection, owner: UUID) -> bool:
     """Whether enough turns have grown old: a look at a partial index, bounded whatever the history."""
-    return len(connection.execute(_OLDEST, {"of": owner, "most": KEPT + SEGMENT}).all()) == KEPT + SEGMENT
+    return _ONE_TOO_MANY(connection, {"of": owner, "kept": KEPT + SEGMENT - 1, "most": 1}).first() is not None
 
 
 def freeze(connection: Connection, owner: UUID) -> int:

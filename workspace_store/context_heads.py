@@ -14,6 +14,7 @@ from sqlalchemy import BigInteger, Column, Connection, Text, bindparam, delete, 
 from sqlmodel import Field, SQLModel
 
 from workspace_store.database import now_us, storable, table
+from workspace_store.statements import Prepared
 
 
 class ContextHeadRow(SQLModel, table=True):
@@ -43,6 +44,8 @@ _FIND = select(context_head.c.upto, context_head.c.body, context_head.c.at).wher
     context_head.c.principal == bindparam("of")
 )
 
+_DROP = Prepared(delete(context_head).where(context_head.c.principal == bindparam("of")))
+
 
 def find(connection: Connection, owner: UUID) -> Head | None:
     row = connection.execute(_FIND, {"of": owner}).one_or_none()
@@ -58,4 +61,4 @@ def keep(connection: Connection, owner: UUID, upto: int, body: str) -> None:
 
 def drop(connection: Connection, owner: UUID) -> None:
     """The next turn puts a new one together."""
-    connection.execute(delete(context_head).where(context_head.c.principal == owner))
+    _DROP(connection, {"of": owner})

@@ -168,10 +168,14 @@ class Database:
         run = partial(self.write_now, transaction, followed=followed)
         return await loop.run_in_executor(self._write_threads, run)
 
-    async def read(self, query: Callable[[Connection], T]) -> T:
-        """Run ``query`` on a consistent snapshot. Raises DatabaseUnavailable."""
+    async def read(self, query: Callable[[Connection], T], *, single: bool = False) -> T:
+        """Run ``query`` on a consistent snapshot. Raises DatabaseUnavailable.
+
+        ``single``: it is one statement, or several that need not agree; each is a snapshot by itself, and on PostgreSQL
+        no transaction has to be begun and ended around it.
+        """
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._read_threads, partial(self.read_now, query))
+        return await loop.run_in_executor(self._read_threads, partial(self.read_now, query, single=single))
 
     def write_now(self, transaction: Callable[[Connection], T], *, followed: bool = False) -> T:
         """``write`` for callers that have no event loop (the command line, tests)."""
@@ -195,10 +199,10 @@ class Database:
             if self._sqlite is not None:
                 self._sqlite.execute(f"PRAGMA synchronous = {level}")
 
-    def read_now(self, query: Callable[[Connection], T]) -> T:
+    def read_now(self, query: Callable[[Connection], T], *, single: bool = False) -> T:
         """``read`` for callers that have no event loop."""
         self._check_file()
-        return self._run(partial(self._begin, self._reader()), query)
+        return self._run(partial(self._begin, self._reader(), single=single), query)
 
     def _reader(self) -> Engine:
         if self._reading is not None:
@@ -219,10 +223,10 @@ class Database:
             self._local.kept = connection = Connection(engine)
             self._kept.append(connection)
 
-    def _begin(self, engine: Engine) -> AbstractContextManager[Connection]:
+    def _begin(self, engine: Engine, *, single: bool = False) -> AbstractContextManager[Connection]:
         """A transaction that is committed at the end of the context; its value is the connection."""
         kept: Connection | None = getattr(self._local, "kept", None)
-        return engine.begin() if kept is None else _transaction(kept)
+        return engine.begin() if kept is None else _transaction(kept, single=single)
 
     def _check_file(self) -> None:
         """SQLite goes on with a file that was deleted or replaced: what is written there, nobody ever finds again."""
@@ -273,9 +277,16 @@ class Database:
 
 
 @contextlib.contextmanager
-def _transaction(connection: Connection) -> Iterator[Connection]:
+def _transaction(connection: Connection, *, single: bool) -> Iterator[Connection]:
     with connection.begin():
-        yield connection
+        driver: Any = connection.connection.dbapi_connection
+        if single:
+            driver.autocommit = True
+        try:
+            yield connection
+        finally:
+            if single and not driver.closed:
+                driver.autocommit = False
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ from sqlmodel import Field, SQLModel
 
 from workspace_store import principal
 from workspace_store.database import now_us, storable, table
+from workspace_store.statements import Prepared
 
 LOOKUP_CHARACTERS = 200
 BREAKER = 3
@@ -84,7 +85,13 @@ _INSERT = turn_fact.insert()
 _DELETE = delete(turn_fact).where(
     turn_fact.c.principal == bindparam("of"), turn_fact.c.seq.in_(bindparam("seqs", expanding=True))
 )
-_TROUBLE = select(folding.c.failures, folding.c.reason, folding.c.at).where(folding.c.principal == bindparam("of"))
+_HELD = select(turn_fact.c.kind, turn_fact.c.value).where(
+    turn_fact.c.principal == bindparam("of"), turn_fact.c.seq.in_(bindparam("seqs", expanding=True))
+)
+_TROUBLE = Prepared(
+    select(folding.c.failures, folding.c.reason, folding.c.at).where(folding.c.principal == bindparam("of"))
+)
+_SUCCEEDED = Prepared(delete(folding).where(folding.c.principal == bindparam("of")))
 
 
 def key_of(value: str) -> str:
@@ -125,9 +132,7 @@ def find(connection: Connection, owner: UUID, value: str, limit: int = 5) -> lis
 
 def held(connection: Connection, owner: UUID, seqs: Sequence[int]) -> set[tuple[str, str]]:
     """The (kind, value) pairs that a look-up finds of these turns."""
-    columns = (turn_fact.c.kind, turn_fact.c.value)
-    mine = (turn_fact.c.principal == owner, turn_fact.c.seq.in_(seqs))
-    return {(row.kind, row.value) for row in connection.execute(select(*columns).where(*mine))}
+    return {(row.kind, row.value) for row in connection.execute(_HELD, {"of": owner, "seqs": seqs})}
 
 
 def blank(connection: Connection, scope: Sequence[UUID], words: str) -> None:
@@ -138,8 +143,8 @@ def blank(connection: Connection, scope: Sequence[UUID], words: str) -> None:
 
 def trouble(connection: Connection, owner: UUID) -> Trouble | None:
     """How folding fails; None: it does not."""
-    row = connection.execute(_TROUBLE, {"of": owner}).one_or_none()
-    return Trouble(**row._mapping) if row else None
+    row = _TROUBLE(connection, {"of": owner}).one_or_none()
+    return Trouble(*row) if row else None
 
 
 def failed(connection: Connection, owner: UUID, reason: str) -> int:
@@ -153,7 +158,7 @@ def failed(connection: Connection, owner: UUID, reason: str) -> int:
 
 
 def succeeded(connection: Connection, owner: UUID) -> None:
-    connection.execute(delete(folding).where(folding.c.principal == owner))
+    _SUCCEEDED(connection, {"of": owner})
 
 
 def stopped(connection: Connection) -> int:

@@ -121,6 +121,12 @@ _OPEN = Prepared(
     )
 )
 """The oldest that was cut off, and the oldest that waits: each by its index, in one statement."""
+_WAITING = Prepared(
+    select(*COLUMNS)
+    .where(inbox.c.principal == bindparam("owner"), inbox.c.status == "pending")
+    .order_by(inbox.c.seq)
+    .limit(WAITING_LOOKED_AT)
+)
 _RUNNING_TURN = Prepared(
     select(inbox.c.turn).where(inbox.c.principal == bindparam("owner"), inbox.c.status == "running").limit(1)
 )
@@ -206,13 +212,7 @@ def settled_at(connection: Connection, owner: UUID) -> int | None:
 
 
 def _waiting(connection: Connection, owner: UUID) -> list[Row]:
-    rows = connection.execute(
-        select(*COLUMNS)
-        .where(inbox.c.principal == owner, inbox.c.status == "pending")
-        .order_by(inbox.c.seq)
-        .limit(WAITING_LOOKED_AT)
-    )
-    return [Row(*row) for row in rows]
+    return [Row(*row) for row in _WAITING(connection, {"owner": owner})]
 
 
 def rewrite(connection: Connection, identifier: UUID, envelope: str) -> None:

@@ -37,6 +37,7 @@ from workspace_store import tenancy as tenancies
 from workspace_store.database import now_us, table, to_json
 from workspace_store.links import Link
 from workspace_store.principal import GENESIS, Head, Lease, principal
+from workspace_store.statements import Prepared
 from workspace_store.tenancy import Tenancy
 
 SALT_BYTES = 16
@@ -193,8 +194,10 @@ _READ = (
     .outerjoin(payload, and_(payload.c.principal == event.c.principal, payload.c.seq == event.c.seq))
     .where(event.c.principal == bindparam("of"), event.c.seq > bindparam("after"))
 )
-_READ_ON = _READ.order_by(event.c.seq).limit(bindparam("most"))
-_READ_BACK = _READ.order_by(event.c.seq.desc()).limit(bindparam("most"))
+_READ_OF = {False: _READ, True: _READ.where(event.c.turn == bindparam("turn_id"))}
+_READ_ON = {of: Prepared(read.order_by(event.c.seq).limit(bindparam("most"))) for of, read in _READ_OF.items()}
+_READ_BACK = {of: Prepared(read.order_by(event.c.seq.desc()).limit(bindparam("most"))) for of, read in _READ_OF.items()}
+"""By whether one turn is asked about."""
 ALL = (1 << 63) - 1
 
 
@@ -295,13 +298,12 @@ def read(
 ) -> list[Recorded]:
     """Events after ``after`` in order (of one turn where given); with ``newest`` the last ``limit`` of them."""
     given: dict[str, object] = {"of": owner, "after": after, "most": ALL if limit is None else limit}
-    query = _READ_BACK if newest else _READ_ON
     if turn is not None:
-        query = query.where(event.c.turn == bindparam("turn_id"))
         given["turn_id"] = turn
+    query = (_READ_BACK if newest else _READ_ON)[turn is not None]
     found = [
         Recorded(r.seq, r.turn, r.epoch, r.kind, r.at, None if r.body is None else json.loads(r.body), r.hash)
-        for r in connection.execute(query, given)
+        for r in query(connection, given)
     ]
     return found[::-1] if newest else found
 

@@ -45,6 +45,7 @@ ABOUT_MEMORY = frozenset({"remember", "recall", "forget"})
 
 # Writing without spaces between words: each character is found by itself, and words as rows of them.
 UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0e7f]")
+BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 _BIG_ID = BigInteger().with_variant(Integer, "sqlite")
 
 
@@ -164,10 +165,15 @@ def spread(body: str) -> str:
 
 def plain(body: str) -> str:
     """The words of a text as SQLite's unicode61 sees them: without case, accents and what stands between them."""
-    decomposed = unicodedata.normalize("NFD", body[:SEARCHED_CHARACTERS].lower())
-    bare = "".join(character for character in decomposed if not unicodedata.combining(character))
-    spaced = UNSPACED.sub(lambda match: f" {match[0]} ", bare)
+    spaced = body[:SEARCHED_CHARACTERS].lower()
+    if not spaced.isascii():
+        bare = BEYOND_ASCII.sub(_uncombined, unicodedata.normalize("NFD", spaced))
+        spaced = UNSPACED.sub(lambda match: f" {match[0]} ", bare)
     return " ".join(re.findall(r"[^\W_]+", spaced))[:SEARCHED_CHARACTERS]
+
+
+def _uncombined(character: re.Match[str]) -> str:
+    return "" if unicodedata.combining(character[0]) else character[0]
 
 
 def remove(connection: Connection, owners: Sequence[UUID], ref: str | None = None) -> int:

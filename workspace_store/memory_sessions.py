@@ -17,6 +17,7 @@ from sqlmodel import Field, SQLModel
 from workspace_store import checkpoints
 from workspace_store.checkpoints import turn_record
 from workspace_store.database import now_us, table
+from workspace_store.statements import Prepared
 
 QUIET_SECONDS = 300
 """As long as a sandbox stays warm by default."""
@@ -60,6 +61,15 @@ _DUE = (
 )
 
 
+def _due_at_in(dialect: Any) -> Prepared:
+    insert = dialect.insert(session).values(principal=bindparam("owner"), upto=0, due_at=bindparam("due"))
+    kept = case((session.c.due_at <= bindparam("unless_by"), session.c.due_at), else_=bindparam("due"))
+    return Prepared(insert.on_conflict_do_update(index_elements=["principal"], set_={"due_at": kept}))
+
+
+_DUE_AT = {"sqlite": _due_at_in(sqlite), "postgresql": _due_at_in(postgresql)}
+
+
 def spoken(connection: Connection, owner: UUID, at: int) -> None:
     """Something was said at ``at`` (microseconds): the session ends some minutes later, if it has not ended already."""
     _due_at(connection, owner, at + QUIET_SECONDS * 1_000_000, unless_by=at)
@@ -79,10 +89,7 @@ def ended(connection: Connection, owner: UUID, rest_seconds: float = 0.0) -> Non
 
 def _due_at(connection: Connection, owner: UUID, due: int, unless_by: int) -> None:
     """It is due at ``due``; one that was due by ``unless_by`` stays as it is."""
-    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
-    insert = dialect.insert(session).values(principal=owner, upto=0, due_at=due)
-    values = {"due_at": case((session.c.due_at <= unless_by, session.c.due_at), else_=due)}
-    connection.execute(insert.on_conflict_do_update(index_elements=["principal"], set_=values))
+    _DUE_AT[connection.dialect.name](connection, {"owner": owner, "due": due, "unless_by": unless_by})
 
 
 def any_due(connection: Connection) -> bool:

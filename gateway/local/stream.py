@@ -109,7 +109,7 @@ async def _read(
         return [(event, _named(connection, names, event.body or {})) for event in events]
 
     try:
-        return await database.read(query)
+        return await database.read(query, single=True)
     except DatabaseUnavailable:
         return []
 
