@@ -154,19 +154,22 @@ def _of_said(said: Said) -> Iterator[Fact]:
 
 
 def _of_words(said: Said) -> Iterator[Fact]:
+    whole = said.text.lower()
+    told = {kind: cue for kind, cue in CUES.items() if any(stem in whole for stem in STEMS[kind])}
+    if said.role != "assistant":
+        # Only who is to keep a promise can make it.
+        told.pop("commitment", None)
+    verdicts = any(stem in whole for stem in VERDICT_STEMS)
     for sentence in sentences(said.text):
         label = LABELLED.match(sentence)
         if label:
             yield Fact(LABELS[label["label"].lower().removesuffix("s")], sentence)
             continue
         lowered = sentence.lower()
-        for kind, cue in CUES.items():
-            # Only who is to keep a promise can make it.
-            if kind == "commitment" and said.role != "assistant":
-                continue
+        for kind, cue in told.items():
             if any(stem in lowered for stem in STEMS[kind]) and cue.search(sentence):
                 yield Fact(kind, sentence)
-        if any(stem in lowered for stem in VERDICT_STEMS) and VERDICT.search(sentence):
+        if verdicts and any(stem in lowered for stem in VERDICT_STEMS) and VERDICT.search(sentence):
             yield Fact("verdict", sentence)
 
 

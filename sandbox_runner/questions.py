@@ -19,6 +19,7 @@ from workspace_store import approvals, inbox
 from workspace_store import questions as rows
 from workspace_store.approvals import Approval, Choice, Place
 from workspace_store.inbox import Row
+from workspace_store.statements import Together
 from workspace_store.turn_ends import Before
 
 ASK_SECONDS = 60 * 86400.0
@@ -32,7 +33,7 @@ def asked_in(returned: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def queue(
     connection: Connection, turn: Turn, asks: Mapping[str, Any], replies: Mapping[str, str],
-    files: Sequence[Mapping[str, Any]], before: Before,
+    files: Sequence[Mapping[str, Any]], before: Before, beside: Together,
 ) -> None:  # fmt: skip
     """Queue the replies of a turn, the last of which asks, with its buttons; and the row that the answer decides."""
     row = turn.rows[-1]
@@ -55,7 +56,9 @@ def queue(
         under=turn.lease,
         posted=True,
     )
-    last = replying.queue_replies(connection, turn, replies, files, before, approvals.buttons(made.code, choices))
+    last = replying.queue_replies(
+        connection, turn, replies, files, before, beside, approvals.buttons(made.code, choices)
+    )
     if last is not None:
         rows.posted_as(connection, made.id, last)
 

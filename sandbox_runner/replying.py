@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 
 from sandbox_runner import texts
 from workspace_store import continuations, drafts, outbox, turn_ends
+from workspace_store.statements import Together
 from workspace_store.turn_ends import Before
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ def queue_replies(
     replies: Mapping[str, str],
     files: Sequence[Mapping[str, Any]],
     before: Before,
+    beside: Together,
     buttons: Sequence[Mapping[str, str]] = (),
 ) -> UUID | None:
     """Queue the replies in order; all messages of a turn are of one conversation, so its files go with the last.
@@ -57,6 +59,7 @@ def queue_replies(
             to=elsewhere.to if elsewhere else assignment.address,
             content=content,
             is_new=position == 0 and not before.closed and not before.queued,
+            beside=beside,
         )
     return last
 

@@ -62,6 +62,7 @@ from workspace_store.file_limits import FileLimits
 from workspace_store.inbox import Row
 from workspace_store.journal import Event
 from workspace_store.principal import Head, Lease, StaleLease
+from workspace_store.statements import Together
 
 log = structlog.get_logger()
 
@@ -380,12 +381,13 @@ class TurnRunner:
             seq = journal.append(connection, turn.principal, events, under=turn.lease, turn=turn.id)
             turn.pay(connection)
             before = replying.look(connection, turn, old_turns.LIMIT)
+            beside = Together(connection)
             if turn.asks is not None and turn.status == "waiting":
-                questions.queue(connection, turn, turn.asks, replies, sandbox.sending, before)
+                questions.queue(connection, turn, turn.asks, replies, sandbox.sending, before, beside)
             else:
-                replying.queue_replies(connection, turn, replies, sandbox.sending, before)
+                replying.queue_replies(connection, turn, replies, sandbox.sending, before, beside)
             if snapshot is None:
-                checkpoints.write_unchanged(connection, turn.principal, seq, turn.id)
+                checkpoints.write_unchanged(connection, turn.principal, seq, turn.id, beside)
             else:
                 write_checkpoint(connection, turn.principal, seq, turn.id, snapshot)
                 write_annexes(connection, snapshot)
@@ -393,17 +395,18 @@ class TurnRunner:
                 own_calls.give_up(connection, turn.id)
             if not leaves_nothing:
                 checkpoints.record_turn(
-                    connection, turn.principal, seq, turn.id, [item.to_json() for item in kept], context.tokens_of(kept)
-                )
+                    connection, turn.principal, seq, turn.id, [item.to_json() for item in kept],
+                    context.tokens_of(kept), None if turn.verified else beside,
+                )  # fmt: skip
             if turn.verified:
                 memory_sessions.ended(connection, turn.principal, memory_sessions.REST_SECONDS)
             rows = [row.id for row in turn.rows]
-            inbox.finish(connection, rows, turn.status)
+            inbox.finish(connection, rows, turn.status, beside)
             changes.told(connection, [change.key for change in turn.changed])
             if old_turns.due(connection, turn.principal, before.unfolded + (not leaves_nothing)):
-                principal.drained(connection, turn.principal, len(rows))
+                principal.end_drained(beside, turn.principal, len(rows))
                 return False, True
-            return principal.drain_and_release(connection, turn.lease, len(rows)), False
+            return principal.drain_and_release(beside, turn.lease, len(rows)), False
 
         # Whoever delivers a reply claims it durably first.
         ended = await self.database.write(transaction, followed=bool(replies))

@@ -31,10 +31,10 @@ from sqlalchemy import (
 )
 from sqlmodel import Field, SQLModel
 
-from workspace_store import cold_turns
+from workspace_store import cold_turns, statements
 from workspace_store.database import now_us, storable, table, to_json
 from workspace_store.principal import principal
-from workspace_store.statements import Prepared
+from workspace_store.statements import Prepared, Together
 
 COLD = ""
 """In the place of messages that are kept elsewhere."""
@@ -212,17 +212,26 @@ def write(connection: Connection, owner: UUID, value: Checkpoint) -> None:
     connection.execute(_WRITE, {"principal": owner, **value.__dict__})
 
 
-def write_unchanged(connection: Connection, owner: UUID, seq: int, turn: UUID) -> None:
+def write_unchanged(connection: Connection, owner: UUID, seq: int, turn: UUID, beside: Together | None = None) -> None:
     """The checkpoint of a turn that left the volume as the last one had it."""
-    _WRITE_UNCHANGED(connection, {"of": owner, "to_seq": seq, "by": turn, "now": now_us()})
+    given = {"of": owner, "to_seq": seq, "by": turn, "now": now_us()}
+    statements.write(connection, _WRITE_UNCHANGED, given, beside)
 
 
 def record_turn(
-    connection: Connection, owner: UUID, seq: int, turn: UUID, messages: list[dict[str, Any]], tokens: int
-) -> None:
+    connection: Connection, owner: UUID, seq: int, turn: UUID, messages: list[dict[str, Any]], tokens: int,
+    beside: Together | None = None,
+) -> None:  # fmt: skip
     """Keep a committed turn word for word."""
-    row = {"principal": owner, "seq": seq, "turn": turn, "messages": to_json(messages), "tokens": tokens}
-    _WRITE_TURN(connection, {**row, "folded": None, "at": now_us(), "searchable": False})
+    row: dict[str, Any] = {
+        "principal": owner,
+        "seq": seq,
+        "turn": turn,
+        "messages": to_json(messages),
+        "tokens": tokens,
+    }
+    row |= {"folded": None, "at": now_us(), "searchable": False}
+    statements.write(connection, _WRITE_TURN, row, beside)
 
 
 def newest_turns(connection: Connection, owner: UUID, limit: int, *, folded: bool | None = None) -> list[TurnRecord]:

@@ -21,7 +21,7 @@ from workspace_store import principal as principals
 from workspace_store.changes import message_change
 from workspace_store.database import database_now_us, now_us, table
 from workspace_store.principal import principal, received
-from workspace_store.statements import Prepared, words
+from workspace_store.statements import Prepared, Together, words, write
 
 Status = Literal["pending", "running", "taken", "waiting", "done", "failed", "set_aside", "withdrawn"]
 WAITING_LOOKED_AT = 200
@@ -381,11 +381,11 @@ def mark_taken(connection: Connection, identifiers: list[UUID], turn: UUID) -> N
     connection.execute(update(inbox).where(inbox.c.id.in_(identifiers)).values(status="taken", turn=turn))
 
 
-def finish(connection: Connection, identifiers: list[UUID], status: Status) -> None:
+def finish(connection: Connection, identifiers: list[UUID], status: Status, beside: Together | None = None) -> None:
     """Give rows their final status; the caller counts them as drained in the same transaction."""
     at = now_us()
     for identifier in identifiers:
-        _FINISH(connection, {"of": identifier, "to_status": status, "at": at})
+        write(connection, _FINISH, {"of": identifier, "to_status": status, "at": at}, beside)
 
 
 def settle_waiting(connection: Connection, turn: UUID) -> None:

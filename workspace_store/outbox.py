@@ -17,7 +17,7 @@ from sqlalchemy import Connection, and_, bindparam, delete, func, or_, select, t
 from workspace_store.database import database_now_us, now_us, storable, to_json
 from workspace_store.outbox_rows import DEAD, OPEN, Address, OutboxReply, Reply, outbox
 from workspace_store.principal import principal
-from workspace_store.statements import Prepared
+from workspace_store.statements import Prepared, Together, write
 
 __all__ = [
     "DEAD", "OPEN", "Address", "OutboxReply", "Reply", "Said", "answers", "any_due", "bury", "claim", "claimers",
@@ -102,10 +102,12 @@ def queue(
     to: Address,
     content: dict[str, Any],
     is_new: bool = False,
+    beside: Together | None = None,
 ) -> UUID | None:
     """Queue a reply; the same ``key`` again is the same reply. None: nothing is said for a closed principal.
 
-    ``is_new``: this transaction has seen that the key is not there, and that its principal is not closed.
+    ``is_new``: this transaction has seen that the key is not there, and that its principal is not closed. ``beside``:
+    what it is written with.
     """
     if not is_new:
         before = _BEFORE(connection, {"of": principal, "known_as": key}).one()
@@ -120,7 +122,7 @@ def queue(
         "status": "queued", "attempts": 0, "next_at": 0, "claim_until": 0, "possibly_repeated": False,
         "queued_at": now_us(),
     }  # fmt: skip
-    _INSERT(connection, row)
+    write(connection, _INSERT, row, beside)
     return identifier
 
 

@@ -29,7 +29,7 @@ from sqlmodel import Field, SQLModel
 
 from workspace_store.database import database_now_us, now_us, table
 from workspace_store.formats import FORMAT
-from workspace_store.statements import Prepared
+from workspace_store.statements import Prepared, Together
 
 LEASE_SECONDS = 10
 RING_AGAIN_US = 2_000_000
@@ -370,9 +370,9 @@ def release(connection: Connection, lease: Lease) -> bool:
     return changed.rowcount == 1
 
 
-def drain_and_release(connection: Connection, lease: Lease, count: int) -> bool:
-    """``drained`` and ``release`` in one. Raises StaleLease."""
-    row = _DRAIN_AND_RELEASE(connection, {**_holder(lease), "count": count}).one_or_none()
+def drain_and_release(together: Together, lease: Lease, count: int) -> bool:
+    """``drained`` and ``release`` in one, with what else is written. Raises StaleLease."""
+    row = together.end(_DRAIN_AND_RELEASE, {**_holder(lease), "count": count}).one_or_none()
     if row is None:
         raise StaleLease(_gone(lease))
     return row.owner is None
@@ -400,6 +400,11 @@ def renew_leases(connection: Connection, owner: str) -> int:
     """Prolong every lease of ``owner`` in one statement."""
     until = database_now_us(connection) + LEASE_SECONDS * 1_000_000
     return connection.execute(update(principal).where(principal.c.owner == owner).values(lease_until=until)).rowcount
+
+
+def end_drained(together: Together, identifier: UUID, count: int) -> None:
+    """``drained``, with what else is written."""
+    together.end(_DRAINED, {"of": identifier, "count": count})
 
 
 def drained(connection: Connection, identifier: UUID, count: int = 1) -> None:

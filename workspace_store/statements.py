@@ -7,7 +7,9 @@ SQLite, whose types do, takes them as any other statement.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Protocol
 
 from sqlalchemy import ColumnElement, Connection, Executable, String, literal_column
@@ -15,6 +17,7 @@ from sqlalchemy.exc import DBAPIError, MultipleResultsFound, NoResultFound
 from sqlalchemy.sql.elements import ClauseElement
 
 _CURSOR = "nightporter_cursor"
+_PARAMETER = re.compile(r"%\((\w+)\)s")
 
 
 def words(*given: str) -> list[ColumnElement[str]]:
@@ -84,17 +87,12 @@ class Prepared:
         if connection.dialect.name != "postgresql":
             assert isinstance(self.statement, Executable)
             return connection.execute(self.statement, given)
-        sql, fixed = self._compiled or self._compile(connection, given)
-        cursor = _cursor(connection)
-        values = {**fixed, **given} if fixed else given
-        for listen in connection.dispatch.before_cursor_execute:
-            listen(connection, cursor, sql, values, None, False)
-        try:
-            cursor.execute(sql, values)
-            rows = cursor.fetchall() if cursor.description else ()
-        except connection.dialect.loaded_dbapi.Error as error:
-            raise _named(connection, sql, given, error) from error
-        return Rows(rows, cursor.rowcount)
+        sql, fixed = self.compiled(connection, given)
+        return _execute(connection, sql, {**fixed, **given} if fixed else given)
+
+    def compiled(self, connection: Connection, given: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+        """Its words for PostgreSQL's driver, and the values that are always the same."""
+        return self._compiled or self._compile(connection, given)
 
     def _compile(self, connection: Connection, given: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
         compiled = self.statement.compile(dialect=connection.dialect, column_keys=list(given))
@@ -106,6 +104,63 @@ class Prepared:
         fixed = {name: value for name, value in values.items() if name not in given}
         self._compiled = str(compiled), fixed
         return self._compiled
+
+
+class Together:
+    """Writes that do not depend on each other: one statement on PostgreSQL, where each costs a round trip.
+
+    None of them sees what another did, and no two may change the same row. Nothing is written before ``end``, there.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._writes: list[tuple[Prepared, Mapping[str, Any]]] = []
+
+    def add(self, write: Prepared, given: Mapping[str, Any]) -> None:
+        if self._connection.dialect.name == "postgresql":
+            self._writes.append((write, given))
+        else:
+            write(self._connection, given)
+
+    def end(self, last: Prepared, given: Mapping[str, Any]) -> Found:
+        """With the last of them, whose result this is."""
+        if not self._writes:
+            return last(self._connection, given)
+        writes, self._writes = [*self._writes, (last, given)], []
+        values: dict[str, Any] = {}
+        parts: list[str] = []
+        for number, (write, its) in enumerate(writes):
+            sql, fixed = write.compiled(self._connection, its)
+            parts.append(sql)
+            values |= {f"w{number}_{name}": value for name, value in {**fixed, **its}.items()}
+        return _execute(self._connection, _joined(tuple(parts)), values)
+
+
+@lru_cache(maxsize=256)
+def _joined(writes: tuple[str, ...]) -> str:
+    """Data-modifying statements in WITH. https://www.postgresql.org/docs/current/queries-with.html"""
+    *before, last = (_PARAMETER.sub(rf"%(w{number}_\1)s", sql) for number, sql in enumerate(writes))
+    return f"WITH {', '.join(f'w{number} AS ({sql})' for number, sql in enumerate(before))} {last}"
+
+
+def write(connection: Connection, statement: Prepared, given: Mapping[str, Any], beside: Together | None) -> None:
+    """At once, or with what else is written."""
+    if beside is None:
+        statement(connection, given)
+    else:
+        beside.add(statement, given)
+
+
+def _execute(connection: Connection, sql: str, values: Mapping[str, Any]) -> Rows:
+    cursor = _cursor(connection)
+    for listen in connection.dispatch.before_cursor_execute:
+        listen(connection, cursor, sql, values, None, False)
+    try:
+        cursor.execute(sql, values)
+        rows = cursor.fetchall() if cursor.description else ()
+    except connection.dialect.loaded_dbapi.Error as error:
+        raise _named(connection, sql, values, error) from error
+    return Rows(rows, cursor.rowcount)
 
 
 def _cursor(connection: Connection) -> Any:
