@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from uuid import UUID, uuid4
 
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection
 
 from sandbox_runner.guest import secret_filter
+from tests.secret_shapes import ANY
 from tests.workspace_store.people import person
 from workspace_store import (
     checkpoints,
@@ -216,6 +219,18 @@ def test_the_guest_has_the_same_rules_of_secrets() -> None:
     for theirs, ours in names:
         guest, here = getattr(secret_filter, theirs), getattr(secret_shapes, ours)
         assert (guest.pattern, guest.flags) == (here.pattern, here.flags)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.one_of(ANY, st.text(max_size=30)), max_size=4), st.sampled_from(["", " ", "\n", "=", ":", "'"]))
+def test_secrets_are_found_where_they_are_sought(parts: list[str], between: str) -> None:
+    """Each place that a look at the whole text finds, and no other."""
+    whole = between.join(parts)
+
+    def covered(found: Iterator[re.Match[str]]) -> set[int]:
+        return {place for match in found for place in range(*match.span())}
+
+    assert covered(secret_shapes.values(whole)) == covered(secret_shapes.VALUE.finditer(whole))
 
 
 def test_secrets_are_not_in_the_index(database: Database, owner: UUID) -> None:
