@@ -34,7 +34,18 @@ from sqlmodel import Field, SQLModel
 from identity import reach, users
 from identity.names import harmless
 from identity.users import User
-from workspace_store import approvals, checkpoints, commitments, context_heads, inbox, journal, memory, principal, tasks
+from workspace_store import (
+    approvals,
+    checkpoints,
+    commitments,
+    context_heads,
+    inbox,
+    inbox_counts,
+    journal,
+    memory,
+    principal,
+    tasks,
+)
 from workspace_store.database import now_us, table
 from workspace_store.journal import Event
 from workspace_store.principal import principal as principals
@@ -144,7 +155,7 @@ def _holdings(connection: Connection, owners: Sequence[UUID]) -> Holdings:
             files, size = files + newest.files, size + newest.bytes
         notes += memory.count(connection, owner)
         turns += checkpoints.count_turns(connection, owner)
-        waiting += principal.waiting(connection, owner)
+        waiting += inbox_counts.waiting(connection, owner)
     return Holdings(files, size, notes, turns, waiting)
 
 

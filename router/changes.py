@@ -21,7 +21,7 @@ from identity.users import Claim, User
 from router import actions, texts
 from router.actions import Answered, Woken
 from router.envelope import Envelope, dedupe_key
-from workspace_store import approvals, changes, inbox, journal, outbox, principal
+from workspace_store import approvals, changes, inbox, inbox_counts, journal, outbox, principal
 from workspace_store.approvals import Approval, Hooks, Verdict
 from workspace_store.database import Database
 from workspace_store.inbox import Row
@@ -171,7 +171,7 @@ def _delete(connection: Connection, change: Change, row: Row) -> None:
     in_time = row.status == "pending"
     if in_time:
         inbox.finish(connection, [row.id], "withdrawn")
-        principal.drained(connection, row.principal)
+        inbox_counts.drained(connection, row.principal)
     tell = None if in_time else (Envelope.from_json(row.envelope).text, "")
     changes.record(connection, change.key, row.principal, row.id, "deleted", tell=tell)
     body = {"message": row.id.hex, "in_time": in_time}

@@ -28,7 +28,7 @@ from router.envelope import Envelope
 from router.settings import HeartbeatSettings
 from router.sweeper import Chore
 from sandbox_runner.assignments import HEARTBEAT
-from workspace_store import inbox, live, principal
+from workspace_store import inbox, inbox_counts, live, principal
 from workspace_store import tenancy as tenancies
 from workspace_store.beneath import UnsafePath
 from workspace_store.bucket import StoreUnavailable
@@ -154,7 +154,7 @@ def _beat(connection: Connection, owner: UUID, slot: int, words: str) -> Woken |
     who = users.get(connection, owner)
     if who is None or who.blocked or who.merged_into or inbox.find(connection, key) is not None:
         return None
-    if principal.is_closed(connection, owner) or principal.waiting(connection, owner):
+    if principal.is_closed(connection, owner) or inbox_counts.waiting(connection, owner):
         return None
     last = reach.last(connection, owner)
     if last is None:

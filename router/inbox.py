@@ -28,7 +28,7 @@ from router import commands, files, joining, strangers, texts
 from router.actions import Woken
 from router.doors import Doors
 from router.envelope import Envelope
-from workspace_store import attachments, bursts, inbox, journal, outbox, principal
+from workspace_store import attachments, bursts, inbox, inbox_counts, journal, outbox, principal
 from workspace_store.approvals import Hooks
 from workspace_store.blobs import Blobs
 from workspace_store.crash_points import Point, reached
@@ -159,7 +159,7 @@ class Inbox:
         if command is not None and command[0].secret:
             envelope = replace(envelope, text=codes.masked(envelope.text))
         heard = _Heard(uuid4(), envelope, user, room)
-        counted = principal.received_at(connection, heard.owner)
+        counted = inbox_counts.received_at(connection, heard.owner)
         starts = command[0].starts if command is not None else None
         if starts is not None:
             command = None
@@ -173,7 +173,7 @@ class Inbox:
             attachments.insert(connection, heard.id, heard.owner, envelope.channel, envelope.account, prepared)
         woken: tuple[Woken, ...] = ()
         if command is not None:
-            principal.drained(connection, heard.owner)
+            inbox_counts.drained(connection, heard.owner)
             woken = self._act(connection, heard, *command)
         return Accepted(heard.id, heard.owner, False, command is not None, counted.owner, woken, counted.manager)
 

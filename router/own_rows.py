@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 from sqlalchemy import Connection
 
 from router.envelope import Envelope
-from workspace_store import inbox, principal
+from workspace_store import inbox, inbox_counts
 from workspace_store.database import now_us
 
 
@@ -18,7 +18,7 @@ def put(
 
     Raises IntegrityError where it is there already.
     """
-    seq, runner = principal.received(connection, owner)
+    seq, runner = inbox_counts.received(connection, owner)
     row = identifier or uuid4()
     inbox.insert(
         connection, status="pending", id=row, dedupe_key=told.external_id, principal=owner, seq=seq, kind=kind,

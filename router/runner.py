@@ -27,7 +27,7 @@ from sandbox_runner.rewind import Rewinder
 from sandbox_runner.sandboxes import ManagerAway
 from sandbox_runner.turn import TurnRunner
 from sandbox_runner.turn_in_hand import Begun
-from workspace_store import bursts, drafts, inbox, journal, liveness, outbox, principal, wholeness
+from workspace_store import bursts, drafts, inbox, inbox_counts, journal, liveness, outbox, principal, wholeness
 from workspace_store.database import Database, DatabaseUnavailable, database_now_us
 from workspace_store.formats import FORMAT
 from workspace_store.inbox import Row
@@ -338,7 +338,7 @@ class Runner:
                 *(one.id for one in bursts.of(connection, row.burst or row.id) if one.id != row.id),
             ]
             inbox.finish(connection, finished, status)
-            principal.drained(connection, lease.principal, len(finished))
+            inbox_counts.drained(connection, lease.principal, len(finished))
             key, content = f"{row.id.hex}:0", {"text": text or "", "reply": _reply_of(row)}
             shown = row.turn and drafts.finish(connection, key=key, turn=row.turn, message=row.id, content=content)
             if shown or text is None:

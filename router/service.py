@@ -33,7 +33,7 @@ from sandbox_runner.folding import Folder
 from sandbox_runner.sandboxes import Sandboxes, socket_path
 from sandbox_runner.turn import TurnRunner
 from sandbox_runner.verifying import Verifier
-from workspace_store import liveness, principal
+from workspace_store import inbox_counts, liveness
 from workspace_store.database import Database
 from workspace_store.inbox import Row
 from workspace_store.liveness import Life
@@ -123,7 +123,7 @@ async def serve(
     runner = Runner(life.id, database, lives, turns, ringer.publish)
 
     def stop(owner: UUID) -> None:
-        database.write_now(lambda connection: principal.stop(connection, owner))
+        database.write_now(lambda connection: inbox_counts.stop(connection, owner))
 
     worker = TurnWorker([queue_name(host), queue_name()], connect, runner.serve, stop, concurrency)
     runner.again = worker.serve_here

@@ -17,7 +17,7 @@ from uuid import UUID
 import structlog
 from sqlalchemy import Connection
 
-from workspace_store import approvals, liveness, principal, unserved
+from workspace_store import approvals, inbox_counts, liveness, principal, unserved
 from workspace_store.database import Database, DatabaseUnavailable, database_now_us
 
 log = structlog.get_logger()
@@ -67,7 +67,7 @@ class Sweeper:
                 # Without a sweeper a lost bell is lost for good.
                 log.exception("could not sweep")
             await asyncio.sleep(SWEEP_SECONDS)
-            again_after = principal.RING_AGAIN_US
+            again_after = inbox_counts.RING_AGAIN_US
 
     async def _sweep(self, again_after: int) -> None:
         for chore in (EXPIRY, *self.chores):

@@ -15,7 +15,7 @@ from agent import context
 from agent.trajectory import Said
 from sandbox_runner import texts
 from sandbox_runner.assignments import Assignment
-from workspace_store import checkpoints, inbox, journal, keepsake, outbox, principal
+from workspace_store import checkpoints, inbox, inbox_counts, journal, keepsake, outbox, principal
 from workspace_store.blobs import Blobs
 from workspace_store.database import Database, today
 from workspace_store.file_limits import FileLimits
@@ -99,5 +99,5 @@ def _commit(
         connection, key=f"{turn.hex}:0", principal=owner, turn=turn, inbox=row.id, to=asked.address, content=content
     )
     inbox.finish(connection, [row.id], "done")
-    principal.drained(connection, owner)
+    inbox_counts.drained(connection, owner)
     return principal.release(connection, lease)

@@ -19,7 +19,7 @@ from sqlalchemy import Connection
 from agent import old_turns, record_writing
 from agent.checker import CheckFailed, check
 from agent.engine import Engine, Step
-from workspace_store import archiving, facts, journal, principal, spending
+from workspace_store import archiving, facts, inbox_counts, journal, principal, spending
 from workspace_store.database import Database
 from workspace_store.journal import Event
 from workspace_store.principal import Lease
@@ -82,7 +82,7 @@ class Folder:
         writing = asyncio.gather(*(record_writing.write(engine, record) for record in records))
         try:
             while not (await asyncio.wait([writing], timeout=POLL_SECONDS))[0]:
-                if await database.read(partial(principal.waiting, identifier=owner)):
+                if await database.read(partial(inbox_counts.waiting, identifier=owner)):
                     return {}, []
             steps = [step for step in writing.result() if step is not None]
             written = {

@@ -23,7 +23,7 @@ from sandbox_runner.published import snapshot_of, write_annexes, write_checkpoin
 from sandbox_runner.seats import MARGIN_SECONDS, Seat, boottime
 from sandbox_runner.uids import strip_special_bits
 from sandbox_runner.waking import ANSWER_SECONDS, Waker
-from workspace_store import journal, memory_sessions, principal, resting, unserved
+from workspace_store import inbox_counts, journal, memory_sessions, principal, resting, unserved
 from workspace_store.database import DatabaseUnavailable
 from workspace_store.journal import Event
 from workspace_store.packs import VolumeError
@@ -217,7 +217,7 @@ class Keeper(Waker):
                     elif seat.owes:
                         # Again when it has been idle for as long once more.
                         seat.idle_since = asyncio.get_running_loop().time()
-        if await self.database.read(partial(principal.waiting, identifier=owner)):
+        if await self.database.read(partial(inbox_counts.waiting, identifier=owner)):
             self.ring(owner)
         return True
 
@@ -276,7 +276,7 @@ class Keeper(Waker):
     async def _prune(self, seat: Seat, lease: Lease) -> None:
         """Drop old generations, unless somebody waits; what cannot be dropped now can be later."""
         try:
-            if not await self.database.read(partial(principal.waiting, identifier=seat.principal)):
+            if not await self.database.read(partial(inbox_counts.waiting, identifier=seat.principal)):
                 await self.pruner.prune(seat.principal, seat.volume, lease)
         except (VolumeError, OSError) as error:
             log.warning("could not drop old generations", principal=str(seat.principal), reason=str(error))

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from sandbox_runner import assignments
 from sandbox_runner.assignments import Arrivals, Assignment
 from sandbox_runner.turn_in_hand import Ending, Turn, said_by
-from workspace_store import inbox, journal, principal
+from workspace_store import inbox, inbox_counts, journal
 from workspace_store.database import Database
 from workspace_store.inbox import Row
 from workspace_store.journal import Event
@@ -67,7 +67,7 @@ class Recorder:
 
     def ending(self, connection: Connection, turn: Turn) -> Ending:
         """Whether the turn is to end, and why."""
-        if principal.is_stopped(connection, turn.principal, max(row.seq for row in turn.rows)):
+        if inbox_counts.is_stopped(connection, turn.principal, max(row.seq for row in turn.rows)):
             return "stop"
         interrupts = self.arrivals == "interrupt" and inbox.waiting_like(connection, turn.assignments[0].row)
         return "interrupt" if interrupts else ""

@@ -28,7 +28,7 @@ from sandbox_runner import rewind_texts as texts
 from sandbox_runner.assignments import Assignment
 from sandbox_runner.published import Snapshot, write_annexes, write_checkpoint
 from sandbox_runner.sandboxes import LentSandbox, ManagerAway, Sandboxes
-from workspace_store import approvals, checkpoints, effects, inbox, journal, outbox, principal, timeline
+from workspace_store import approvals, checkpoints, effects, inbox, inbox_counts, journal, outbox, principal, timeline
 from workspace_store.approvals import Approval, Place
 from workspace_store.database import Database
 from workspace_store.inbox import Row
@@ -288,7 +288,7 @@ class Rewinder:
                     to=turn.asked.address, content={"text": text, "reply": dict(turn.asked.reply)},
                 )  # fmt: skip
             inbox.finish(connection, [row.id], turn.status)
-            principal.drained(connection, owner)
+            inbox_counts.drained(connection, owner)
             return principal.release(connection, turn.lease)
 
         released = await self.database.write(transaction)

@@ -54,7 +54,7 @@ from sandbox_runner.sandboxes import ManagerAway, Sandboxes
 from sandbox_runner.subtasks import Subtasks
 from sandbox_runner.turn_in_hand import Begun, Turn, said_by
 from sandbox_runner.verifying import Verifier, claimed_before
-from workspace_store import changes, checkpoints, inbox, journal, memory_sessions, principal
+from workspace_store import changes, checkpoints, inbox, inbox_counts, journal, memory_sessions, principal
 from workspace_store.blobs import Blobs
 from workspace_store.crash_points import Point, reached
 from workspace_store.database import Database, DatabaseUnavailable, now_us
@@ -179,7 +179,7 @@ class TurnRunner:
             questions.answer_in_words(connection, seen.standing.approvals, started)
             return Begun(turn, [], rows, seen, brief, changed)
         rows = inbox.taken_by(connection, turn)
-        stopped = principal.is_stopped(connection, lease.principal, rows[-1].seq)
+        stopped = inbox_counts.is_stopped(connection, lease.principal, rows[-1].seq)
         events = journal.read(connection, lease.principal, turn=turn)
         return Begun(turn, events, rows, seen, brief, changed, stopped)
 
@@ -404,7 +404,7 @@ class TurnRunner:
             inbox.finish(connection, rows, turn.status, beside)
             changes.told(connection, [change.key for change in turn.changed])
             if old_turns.due(connection, turn.principal, before.unfolded + (not leaves_nothing)):
-                principal.end_drained(beside, turn.principal, len(rows))
+                inbox_counts.end_drained(beside, turn.principal, len(rows))
                 return False, True
             return principal.drain_and_release(beside, turn.lease, len(rows)), False
 

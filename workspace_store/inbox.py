@@ -17,10 +17,11 @@ from uuid import UUID
 from sqlalchemy import BigInteger, Column, Connection, Index, Text, bindparam, case, exists, select, text, update
 from sqlmodel import Field, SQLModel
 
-from workspace_store import principal as principals
+from workspace_store import inbox_counts
 from workspace_store.changes import message_change
 from workspace_store.database import database_now_us, now_us, table
-from workspace_store.principal import principal, received
+from workspace_store.inbox_counts import received
+from workspace_store.principal import principal
 from workspace_store.statements import Prepared, Together, words, write
 
 Status = Literal["pending", "running", "taken", "waiting", "done", "failed", "set_aside", "withdrawn"]
@@ -296,7 +297,7 @@ def move_pending(connection: Connection, owner: UUID, to: UUID, only: Collection
     for identifier in found:
         seq, _ = received(connection, to)
         connection.execute(update(inbox).where(inbox.c.id == identifier).values(principal=to, seq=seq, actor=to))
-    principals.drained(connection, owner, len(found))
+    inbox_counts.drained(connection, owner, len(found))
     return len(found)
 
 

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from sqlalchemy import Connection
 
-from workspace_store import inbox, journal, principal
+from workspace_store import inbox, inbox_counts, journal
 from workspace_store.database import now_us, to_json
 from workspace_store.journal import Event
 from workspace_store.tenancy import Tenancy
@@ -36,7 +36,7 @@ def record(connection: Connection, held: Tenancy, body: Mapping[str, object], te
     told = json.loads(place.envelope)
     told |= {"external_id": key, "text": text, "context": "", "attachments": [], "sent_at": None, "raw": ""}
     told["reply"] = inbox.reply_later(place)
-    seq, _ = principal.received(connection, owner)
+    seq, _ = inbox_counts.received(connection, owner)
     inbox.insert(
         connection, status="pending", id=uuid4(), dedupe_key=key, principal=owner, seq=seq, kind=KIND,
         actor=place.actor, channel=place.channel, account=place.account, conversation=place.conversation,

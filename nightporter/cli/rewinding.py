@@ -23,7 +23,7 @@ from router.envelope import Envelope
 from sandbox_runner import environment_file
 from sandbox_runner.kept_state import STATE_FILE, STATE_FILE_BYTES, Refused, number_of
 from sandbox_runner.rewind import INBOX_KIND
-from workspace_store import archives, differences, inbox, liveness, outbox, principal, timeline
+from workspace_store import archives, differences, inbox, inbox_counts, liveness, outbox, timeline
 from workspace_store import tenancy as tenancies
 from workspace_store.beneath import UnsafePath
 from workspace_store.database import now_us
@@ -155,7 +155,7 @@ def _ask(settings: Settings, owner: UUID, words: str) -> dict[str, Any]:
     told = Envelope("local", "", identifier.hex, Claim("local", "", "", "", ""), "command line", "", words)
 
     def queue(connection: Connection, _: object) -> None:
-        seq, _owner = principal.received(connection, owner)
+        seq, _owner = inbox_counts.received(connection, owner)
         inbox.insert(
             connection, status="pending", id=identifier, dedupe_key=told.dedupe_key, principal=owner, seq=seq,
             kind=INBOX_KIND, actor=None, channel="local", account="", conversation=told.conversation, thread="",

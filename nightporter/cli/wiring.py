@@ -114,13 +114,14 @@ def principal_status(settings: Settings, principal: str) -> dict[str, Any]:
     briefing = importlib.import_module("agent.briefing")
     checkpoints = importlib.import_module("workspace_store.checkpoints")
     principals = importlib.import_module("workspace_store.principal")
+    inbox_counts = importlib.import_module("workspace_store.inbox_counts")
     tenancies = importlib.import_module("workspace_store.tenancy")
 
     def query(connection: Any, owner: Any) -> dict[str, Any]:
         held, latest = tenancies.look(connection, owner), checkpoints.latest(connection, owner)
         return {
             "principal": str(owner), "kind": principals.kind(connection, owner),
-            "waiting": principals.waiting(connection, owner), "awake": held.host is not None,
+            "waiting": inbox_counts.waiting(connection, owner), "awake": held.host is not None,
             "generation": held.generation, "last_turn": latest.at / 1e6 if latest else None,
             "briefing": briefing.read(connection, owner).to_json(),
         }  # fmt: skip

@@ -31,7 +31,7 @@ from nightporter.moving.installation import Installation
 from nightporter.moving.tokens import Grant
 from sandbox_runner import kept_state
 from sandbox_runner.published import snapshot_of, write_checkpoint
-from workspace_store import archives, bundles, journal, liveness, outbox, principal, resting, schema
+from workspace_store import archives, bundles, inbox_counts, journal, liveness, outbox, principal, resting, schema
 from workspace_store import tenancy as tenancies
 from workspace_store.blobs import BlobCorrupt, BlobMissing
 from workspace_store.bundles import BundleRefused, Writer
@@ -178,7 +178,7 @@ def _take(
             raise NotQuiet("a turn of theirs is running")
         if not _is_free(house, held.host, expired=held.expired):
             raise NotQuiet("their sandbox is awake")
-        if patient and (principal.waiting(connection, owner) or outbox.waits(connection, owner)):
+        if patient and (inbox_counts.waiting(connection, owner) or outbox.waits(connection, owner)):
             raise NotQuiet("something of theirs is still to be served or sent")
         lease = principal.take(connection, owner, holder, seen)
         if lease is None:

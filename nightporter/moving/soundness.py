@@ -18,7 +18,7 @@ from identity.access import email_key
 from identity.luggage import owner_column
 from identity.moves import MoveRefused
 from identity.users import Claim
-from workspace_store import approval_rows, continuations, inbox, outbox, principal, schedules, timers
+from workspace_store import approval_rows, continuations, inbox, inbox_counts, outbox, principal, schedules, timers
 from workspace_store.database import database_now_us, to_json
 from workspace_store.principal import principal as principals
 
@@ -180,7 +180,7 @@ def _settle_messages(connection: Connection, owner: UUID, theirs: _Theirs) -> No
             connection.execute(update(inbox.inbox).where(inbox.inbox.c.id == row.id).values(**values))
     inbox.disown(connection, strange)
     if ended:
-        principal.drained(connection, owner, ended)
+        inbox_counts.drained(connection, owner, ended)
 
 
 class _Theirs:

@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 from identity import reach
 from router import texts
 from router.commands.command import Asked, Command
-from workspace_store import approvals, continuations, inbox, outbox, principal
+from workspace_store import approvals, continuations, inbox, inbox_counts, outbox
 from workspace_store.inbox import Row
 from workspace_store.outbox import Address
 
@@ -55,7 +55,7 @@ def _summary(connection: Connection, asked: Asked, here: Address, to: str) -> st
         for one in approvals.waiting(connection, None, asked.user)
     ]
     # The row of this command is counted as received, and has its final status already.
-    under_way = principal.waiting(connection, asked.principal)
+    under_way = inbox_counts.waiting(connection, asked.principal)
     return texts.thread_so_far(here.channel, exchanges, under_way, waiting)
 
 

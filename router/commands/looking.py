@@ -10,13 +10,13 @@ from identity import users
 from identity.users import GUEST
 from router import texts
 from router.commands.command import Asked, Command
-from workspace_store import checkpoints, facts, principal
+from workspace_store import checkpoints, facts, inbox_counts
 from workspace_store import tenancy as tenancies
 
 
 def _status(connection: Connection, asked: Asked) -> str:
     held = tenancies.look(connection, asked.principal)
-    waiting = principal.waiting(connection, asked.principal)
+    waiting = inbox_counts.waiting(connection, asked.principal)
     latest = checkpoints.latest(connection, asked.principal)
     at = datetime.fromtimestamp(latest.at / 1e6, UTC) if latest else None
     # Only here: the gateway has no other use for it.
@@ -38,8 +38,8 @@ def _whoami(connection: Connection, asked: Asked) -> str:
 def _stop(connection: Connection, asked: Asked) -> str:
     if asked.room is not None and asked.user.role == GUEST:
         return texts.STOP_IS_FOR_MEMBERS
-    busy = principal.waiting(connection, asked.principal)
-    principal.stop(connection, asked.principal)
+    busy = inbox_counts.waiting(connection, asked.principal)
+    inbox_counts.stop(connection, asked.principal)
     return texts.STOPPING if busy else texts.NOTHING_TO_STOP
 
 

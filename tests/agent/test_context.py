@@ -17,7 +17,18 @@ from agent.trajectory import VERBATIM_TURNS, Said
 from identity import reach, rooms, users
 from identity.users import Claim
 from tests.workspace_store.people import lease, person, receive
-from workspace_store import checkpoints, context_heads, inbox, journal, memory, outbox, principal, undelivered, unserved
+from workspace_store import (
+    checkpoints,
+    context_heads,
+    inbox,
+    inbox_counts,
+    journal,
+    memory,
+    outbox,
+    principal,
+    undelivered,
+    unserved,
+)
 from workspace_store import tenancy as tenancies
 from workspace_store.database import Database
 from workspace_store.journal import Event
@@ -167,7 +178,7 @@ HOT: dict[str, Callable[[Connection], object]] = {
     "runner, taken": lambda c: inbox.taken_by(c, TURN),
     "runner, waiting": lambda c: inbox.waiting_like(c, ROW),
     "runner, crashes": lambda c: inbox.count_crash(c, OWNER),
-    "turn, stop": lambda c: principal.stop_seq(c, OWNER),
+    "turn, stop": lambda c: inbox_counts.stop_seq(c, OWNER),
     "turn, journal": lambda c: journal.read(c, OWNER, turn=TURN),
     "turn, context": lambda c: context.load(c, OWNER, 16_384),
     "turn, briefing": lambda c: briefing.read(c, OWNER),

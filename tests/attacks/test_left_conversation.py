@@ -8,7 +8,7 @@ import pytest
 
 from identity import merging, reach
 from tests.town import MAIL, SLACK, TELEGRAM, Town
-from workspace_store import approvals, inbox, principal
+from workspace_store import approvals, inbox, inbox_counts
 from workspace_store.database import Database
 
 
@@ -70,7 +70,7 @@ async def test_what_they_said_last_is_answered_from_their_own_things(town: Town)
         return {(row.channel, row.envelope.count("and now")) for row in here}
 
     assert ("telegram", 1) not in town.database.read_now(waits)
-    counts = {one: town.database.read_now(lambda c, o=one: principal.waiting(c, o)) for one in (ann, bob)}
+    counts = {one: town.database.read_now(lambda c, o=one: inbox_counts.waiting(c, o)) for one in (ann, bob)}
     # Both hellos wait with Ann, to whom Bob's was given when they were merged; he gets it back.
     assert counts == {ann: 1, bob: 2}
 

@@ -13,7 +13,7 @@ from sqlalchemy import event, text
 from identity import merging, users
 from identity.users import Claim
 from tests import processes
-from workspace_store import approvals, inbox, journal, memory, principal
+from workspace_store import approvals, inbox, inbox_counts, journal, memory
 from workspace_store.database import Database, now_us
 from workspace_store.outbox import Address
 
@@ -54,7 +54,7 @@ def prepared(database: Database) -> tuple[UUID, UUID]:
         ann, bob = users.create(connection, ANN, "member").id, users.create(connection, BOB, "admin").id
         for one in (ann, bob):
             memory.write_note(connection, one, one.hex, f"note of {one}", None)
-            seq, _ = principal.received(connection, one)
+            seq, _ = inbox_counts.received(connection, one)
             inbox.insert(
                 connection, status="pending", id=one, dedupe_key=one.hex, principal=one, seq=seq, kind="message",
                 actor=one, channel="telegram", account="7", conversation="5", thread="",

@@ -18,7 +18,7 @@ from nightporter import signing
 from nightporter.moving import arriving, departing, tokens
 from nightporter.moving.arriving import Arrived, Wanted
 from nightporter.moving.installation import Installation
-from workspace_store import journal, memory, principal, tenancy
+from workspace_store import inbox_counts, journal, memory, principal, tenancy
 from workspace_store.database import Database, now_us
 from workspace_store.journal import Event
 from workspace_store.storage import Storage
@@ -73,7 +73,7 @@ def _fill(connection: Connection, owner: UUID) -> None:
         journal.append(connection, owner, [Event("model.responded", {"text": f"{WORD} {number}"})], under=None)
     memory.write_note(connection, owner, f"note:{owner.hex}", f"the codeword is {WORD}", None)
     for _ in range(2):
-        seq, _ = principal.received(connection, owner)
+        seq, _ = inbox_counts.received(connection, owner)
         connection.execute(insert(_table("inbox")).values(**_row(_table("inbox"), owner, seq)))
     for found in luggage.goes():
         if found.name not in ("principal", "user_account", "journal_event", "journal_payload", "inbox", "merge"):

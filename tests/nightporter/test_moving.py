@@ -19,7 +19,7 @@ from router.actions import Answered
 from tests.buckets import KEYS, ObjectStore
 from tests.nightporter import moving
 from tests.nightporter.moving import ANN, WORD, Make
-from workspace_store import approvals, effects, inbox, journal, memory_search, outbox, principal, unserved
+from workspace_store import approvals, effects, inbox, inbox_counts, journal, memory_search, outbox, principal, unserved
 from workspace_store.approvals import Place
 from workspace_store.bucket import StoreUnavailable
 from workspace_store.database import now_us
@@ -193,7 +193,7 @@ def test_the_old_place_takes_nothing_and_lets_nothing_out(old: Installation, new
     with pytest.raises(Away):
         old.database.write_now(lambda c: journal.append(c, user.id, [], under=None))
     with pytest.raises(Away):
-        old.database.write_now(lambda c: principal.received(c, user.id))
+        old.database.write_now(lambda c: inbox_counts.received(c, user.id))
     seen = old.database.read_now(lambda c: principal.look(c, user.id))
     assert seen is not None
     assert old.database.write_now(lambda c: principal.take(c, user.id, "runner-x", seen)) is None
@@ -326,7 +326,7 @@ def test_a_fork_is_somebody_else_who_remembers_and_does_nothing_twice(
         assert {row["status"] for name in ("inbox", "outbox") for row in found[name]} == {"withdrawn"}
         assert {row["status"] for row in found["approval"]} == {"expired"}
         assert found["timer"] == []
-        assert house.database.read_now(lambda c, f=fork: principal.waiting(c, f)) == 0
+        assert house.database.read_now(lambda c, f=fork: inbox_counts.waiting(c, f)) == 0
         recalled = house.database.read_now(lambda c, f=fork: memory_search.search(c, f, "codeword"))
         assert any(WORD in hit.body for hit in recalled)
     assert moving.is_alive(old, user.id)

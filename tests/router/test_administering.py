@@ -7,7 +7,7 @@ import pytest
 from identity import pairing, users
 from identity.access import Access
 from tests.town import EVE, MAIL, SLACK, TELEGRAM, Town
-from workspace_store import inbox, outbox, principal
+from workspace_store import inbox, inbox_counts, outbox
 from workspace_store.database import Database
 from workspace_store.outbox import Address
 
@@ -98,7 +98,7 @@ async def test_a_block_stops_what_runs_and_answers_nothing_more(town: Town) -> N
     assert town.heard.get("5", []) == [], "what waited to be sent is not sent"
     row = town.database.read_now(lambda c: inbox.next_open(c, user.id))
     assert row is not None
-    assert town.database.read_now(lambda c: principal.is_stopped(c, user.id, row.seq))
+    assert town.database.read_now(lambda c: inbox_counts.is_stopped(c, user.id, row.seq))
     for words in ("/help", "hello", "/link"):
         assert await town.say(TELEGRAM, words) == ""
     assert "is heard again" in await town.say(SLACK, f"/admin unblock {other}")

@@ -19,7 +19,7 @@ from router.inbox import Inbox
 from router.settings import HeartbeatSettings
 from tests.buckets import ObjectStore
 from tests.workspace_store.people import person
-from workspace_store import checkpoints, inbox, principal
+from workspace_store import checkpoints, inbox, inbox_counts, principal
 from workspace_store.beneath import Owner
 from workspace_store.bucket import StoreUnavailable
 from workspace_store.checkpoints import CommittedGeneration
@@ -57,7 +57,7 @@ class Beating:
             rows = [row.id for row in inbox.newest(connection, owner) if row.status == "pending"]
             if rows:
                 inbox.finish(connection, rows, "done")
-                principal.drained(connection, owner, len(rows))
+                inbox_counts.drained(connection, owner, len(rows))
 
         await self.database.write(done)
 

@@ -15,7 +15,7 @@ from router import commands, memory_texts, texts
 from router.envelope import Envelope
 from router.inbox import Accepted, Inbox
 from tests import processes
-from workspace_store import journal, memory, outbox, principal
+from workspace_store import inbox_counts, journal, memory, outbox, principal
 from workspace_store.database import Database, DatabaseUnavailable
 
 MakeInbox = Callable[..., Inbox]
@@ -53,7 +53,7 @@ async def test_a_message_is_recorded_counted_journaled_and_rung(
     assert (accepted.duplicate, accepted.acted, accepted.owner) == (False, False, None)
     assert rung == [accepted]
     assert counts(database) == [1, 1, 1, 1, 1, 0]
-    assert await database.read(lambda c: principal.waiting(c, accepted.principal)) == 1
+    assert await database.read(lambda c: inbox_counts.waiting(c, accepted.principal)) == 1
     (event,) = await database.read(lambda c: journal.read(c, accepted.principal))
     assert event.kind == "message.received"
     assert event.body is not None
@@ -181,7 +181,7 @@ async def test_a_command_acts_and_answers_once(database: Database, inbox: Inbox,
     assert (first.acted, again.acted, again.duplicate) == (True, True, True)
     (answer,) = await database.read(lambda c: outbox.answers(c, first.message))
     assert answer.text
-    assert await database.read(lambda c: principal.waiting(c, first.principal)) == 0
+    assert await database.read(lambda c: inbox_counts.waiting(c, first.principal)) == 0
     kinds = [event.kind for event in await database.read(lambda c: journal.read(c, first.principal))]
     assert kinds == ["message.received", "reply.queued"]
 
@@ -192,7 +192,7 @@ async def test_a_command_that_takes_the_lease_waits_for_its_turn(database: Datab
     assert first is not None
     assert again is not None
     assert (first.acted, again.acted, again.duplicate) == (False, False, True)
-    assert await database.read(lambda c: principal.waiting(c, first.principal)) == 1
+    assert await database.read(lambda c: inbox_counts.waiting(c, first.principal)) == 1
 
 
 async def test_a_command_keeps_its_place_in_the_count(database: Database, inbox: Inbox) -> None:
@@ -200,8 +200,8 @@ async def test_a_command_keeps_its_place_in_the_count(database: Database, inbox:
         accepted = await inbox.accept(said(words, key))
     assert accepted is not None
     owner = accepted.principal
-    assert await database.read(lambda c: principal.stop_seq(c, owner)) == 2
-    assert await database.read(lambda c: principal.waiting(c, owner)) == 2
+    assert await database.read(lambda c: inbox_counts.stop_seq(c, owner)) == 2
+    assert await database.read(lambda c: inbox_counts.waiting(c, owner)) == 2
 
 
 async def answer_to(database: Database, inbox: Inbox, words: str, key: str = "c") -> str:

@@ -13,7 +13,7 @@ from identity.access import Access
 from identity.users import Claim
 from router import joining, link_texts
 from tests.town import MAIL, SLACK, TELEGRAM, Town
-from workspace_store import principal
+from workspace_store import inbox_counts, principal
 from workspace_store.database import Database
 
 
@@ -139,7 +139,7 @@ async def test_what_waits_goes_along(town: Town) -> None:
     assert kept is not None
     await town.link(SLACK, MAIL)
     assert town.user(MAIL) == kept
-    waits = {one.id: town.database.read_now(lambda c, o=one.id: principal.waiting(c, o)) for one in (lost, kept)}
+    waits = {one.id: town.database.read_now(lambda c, o=one.id: inbox_counts.waiting(c, o)) for one in (lost, kept)}
     assert waits == {lost.id: 0, kept.id: 1}
 
 

@@ -15,7 +15,7 @@ from identity.users import Claim
 from router import memory_texts, texts
 from router.envelope import Envelope
 from router.inbox import Accepted, Inbox
-from workspace_store import journal, memory, outbox, principal
+from workspace_store import inbox_counts, journal, memory, outbox
 from workspace_store.database import Database
 from workspace_store.inbox import Row, get
 
@@ -167,9 +167,9 @@ async def test_stop_in_a_room_is_for_its_members(database: Database) -> None:
     first = await talk.hears("work")
     assert first is not None
     assert [a[2] for a in await talk.answers(await talk.hears("/stop", BOB))] == [texts.STOP_IS_FOR_MEMBERS]
-    assert await database.read(lambda c: principal.stop_seq(c, first.principal)) == 0
+    assert await database.read(lambda c: inbox_counts.stop_seq(c, first.principal)) == 0
     assert [a[2] for a in await talk.answers(await talk.hears("/stop"))] == [texts.STOPPING]
-    assert await database.read(lambda c: principal.is_stopped(c, first.principal, 1))
+    assert await database.read(lambda c: inbox_counts.is_stopped(c, first.principal, 1))
 
 
 async def test_a_private_command_said_in_a_room_is_answered_in_private(

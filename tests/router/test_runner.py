@@ -20,7 +20,7 @@ from router.runner import POISON_CRASHES, SUSPECT_CRASHES, AloneGate, Runner
 from sandbox_runner import texts
 from tests import processes
 from tests.workspace_store.people import lease, person
-from workspace_store import inbox, journal, outbox, principal, unserved
+from workspace_store import inbox, inbox_counts, journal, outbox, principal, unserved
 from workspace_store.database import Database, DatabaseUnavailable, now_us
 from workspace_store.formats import FORMAT
 from workspace_store.inbox import Row
@@ -61,7 +61,7 @@ class Turns:
         def commit(connection: Connection) -> bool:
             journal.append(connection, held.principal, [Event("checkpoint.committed", {})], under=held, turn=turn)
             inbox.finish(connection, [row.id], "done")
-            principal.drained(connection, held.principal)
+            inbox_counts.drained(connection, held.principal)
             return principal.release(connection, held)
 
         return await self.database.write(commit)
@@ -97,7 +97,7 @@ def make_runner(database: Database, lives: Path) -> Callable[..., Here]:
 
 def say(connection: Connection, owner: UUID, words: str) -> UUID:
     identifier = uuid4()
-    seq, _ = principal.received(connection, owner)
+    seq, _ = inbox_counts.received(connection, owner)
     envelope = Envelope("local", "", identifier.hex, Claim("local", "", "o"), "c", "", words, reply={"to": words})
     inbox.insert(
         connection, status="pending", id=identifier, dedupe_key=envelope.dedupe_key, principal=owner, seq=seq,
@@ -270,7 +270,7 @@ async def test_what_ends_its_runner_again_and_again_is_set_aside_and_told(
     kinds = [event.kind for event in database.read_now(lambda connection: journal.read(connection, owner))]
     assert kinds.count("turn.started") == SUSPECT_CRASHES + POISON_CRASHES + 1
     assert kinds.count("message.set_aside") == 1
-    assert database.read_now(lambda connection: principal.waiting(connection, owner)) == 0
+    assert database.read_now(lambda connection: inbox_counts.waiting(connection, owner)) == 0
 
 
 async def test_a_turn_that_raises_each_time_is_set_aside_too(
@@ -308,7 +308,7 @@ async def test_what_a_poisonous_turn_had_taken_in_is_served_by_itself(
     await here.runner.serve(owner)
     assert here.turns.ran == ["taken in"]
     assert (state(database, poison).status, state(database, taken).status) == ("set_aside", "done")
-    assert database.read_now(lambda connection: principal.waiting(connection, owner)) == 0
+    assert database.read_now(lambda connection: inbox_counts.waiting(connection, owner)) == 0
 
 
 async def test_a_suspect_runs_when_nothing_else_does(database: Database, make_runner: Callable[..., Here]) -> None:
@@ -368,14 +368,14 @@ async def test_a_gate_that_was_waited_at_in_vain_opens_again() -> None:
 async def test_what_was_said_before_stop_is_not_started(database: Database, make_runner: Callable[..., Here]) -> None:
     here, owner = make_runner(), person(database)
     before = mail(database, owner, "1", "2")
-    database.write_now(lambda connection: principal.stop(connection, owner))
+    database.write_now(lambda connection: inbox_counts.stop(connection, owner))
     mail(database, owner, "after")
     await here.runner.serve(owner)
     assert here.turns.ran == ["after"]
     for message in before:
         (told,) = database.read_now(lambda connection, m=message: outbox.answers(connection, m))
         assert told.text == texts.STOPPED_BEFORE
-    assert database.read_now(lambda connection: principal.waiting(connection, owner)) == 0
+    assert database.read_now(lambda connection: inbox_counts.waiting(connection, owner)) == 0
 
 
 async def test_a_runner_that_lost_its_lease_stops_and_changes_nothing(

@@ -14,7 +14,7 @@ from identity.users import Claim
 from router import texts
 from router.envelope import Envelope
 from router.inbox import Accepted, Inbox
-from workspace_store import journal, outbox, principal
+from workspace_store import inbox_counts, journal, outbox, principal
 from workspace_store.database import Database
 from workspace_store.outbox import Reply
 
@@ -183,7 +183,7 @@ async def test_over_the_limit_is_one_clear_answer_then_silence(database: Databas
     assert "2 messages a minute" in reply.content["text"]
     user = await database.read(lambda c: users.by_identity(c, stranger(5)))
     assert user is not None
-    assert await database.read(lambda c: principal.waiting(c, user.id)) == 2
+    assert await database.read(lambda c: inbox_counts.waiting(c, user.id)) == 2
     again = await inbox.accept(said("hello", stranger(5), "m0"))
     assert again is not None
     assert again.duplicate, "a redelivery of what was taken is not over any limit"

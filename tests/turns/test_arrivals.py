@@ -18,7 +18,7 @@ from router.changes import Change, Changes, Recorded
 from router.inbox import Settling
 from sandbox_runner import texts
 from tests.turns.stage import Crash, Scripted, Stage, answer, shell
-from workspace_store import inbox, principal
+from workspace_store import inbox, inbox_counts, principal
 
 OWNER = Claim("local", "", "owner", "owner", "token")
 
@@ -40,7 +40,7 @@ async def tell(stage: Stage, kind: Any, key: str, text: str = "", *, own: str = 
 
 
 async def waiting(stage: Stage) -> int:
-    return await stage.database.read(lambda connection: principal.waiting(connection, stage.owner))
+    return await stage.database.read(lambda connection: inbox_counts.waiting(connection, stage.owner))
 
 
 class Repeater:

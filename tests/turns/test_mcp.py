@@ -19,7 +19,7 @@ from agent.trajectory import Context, Said
 from nightporter.testing import wait_until
 from tests.turns.stage import Scripted, Stage, answer
 from tests.turns.test_resume import cut_off
-from workspace_store import principal
+from workspace_store import inbox_counts
 
 SERVER = (Path(__file__).parents[1] / "mcp_server.py").read_text()
 COMMAND = ("python3", "/workspace/server.py")
@@ -185,6 +185,6 @@ async def test_stop_ends_the_wait_for_a_server(stage: Stage) -> None:
     before = calls.read_text()
     serving = asyncio.create_task(stage.serve(Scripted(slow)))
     await asyncio.to_thread(wait_until, lambda: calls.read_text() != before, "the server works")
-    await stage.database.write(lambda connection: principal.stop(connection, stage.owner))
+    await stage.database.write(lambda connection: inbox_counts.stop(connection, stage.owner))
     await asyncio.wait_for(serving, 10)
     assert await stage.replies(message) == ["Stopped."]

@@ -10,7 +10,7 @@ import pytest
 from agent.engine import Step, ToolCall
 from agent.trajectory import Context
 from tests.turns.stage import Scripted, Stage, answer
-from workspace_store import principal
+from workspace_store import inbox_counts
 
 SOON_SECONDS = 2.0
 NOISE_SECONDS = 1.0
@@ -42,7 +42,7 @@ async def test_stop_ends_it_within_two_seconds(stage: Stage, what: str) -> None:
             await asyncio.sleep(0.05)
         await asyncio.sleep(0.3)
         began = time.monotonic()
-        await stage.database.write(lambda connection: principal.stop(connection, stage.owner))
+        await stage.database.write(lambda connection: inbox_counts.stop(connection, stage.owner))
         await asyncio.wait_for(serving, 30)
         took = time.monotonic() - began
     assert await stage.replies(message) == ["Stopped."]

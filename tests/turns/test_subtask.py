@@ -7,7 +7,7 @@ import pytest
 from agent.engine import Step, ToolCall
 from agent.trajectory import Context
 from tests.turns.stage import Crash, Scripted, Stage, answer
-from workspace_store import principal
+from workspace_store import inbox_counts
 
 FINDING = {"text": "The port is 4711.", "source": "conf:1", "confidence": "high"}
 
@@ -104,7 +104,7 @@ async def test_one_that_never_reports_is_ended(stage: Stage) -> None:
 async def test_stop_ends_it_with_its_turn(stage: Stage) -> None:
     async def script(context: Context) -> Step:
         if inside(context):
-            await stage.database.write(lambda connection: principal.stop(connection, stage.owner))
+            await stage.database.write(lambda connection: inbox_counts.stop(connection, stage.owner))
             return Step(calls=(ToolCall("s", "shell", {"command": "sleep 60"}),))
         return Step(calls=(ToolCall("sub", "subtask", {"goal": "Sleep."}),))
 

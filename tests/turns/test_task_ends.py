@@ -14,7 +14,7 @@ from agent.operator import Operator
 from sandbox_runner import ends
 from sandbox_runner.manager import Manager
 from tests.turns.stage import Stage
-from workspace_store import inbox, principal
+from workspace_store import inbox, inbox_counts
 from workspace_store.database import DatabaseUnavailable
 
 
@@ -49,7 +49,7 @@ async def test_a_task_that_ends_is_told_once_with_what_it_printed_last(stage: St
     (event,) = await stage.events("task.ended")
     assert event.body is not None
     assert event.body["exit_code"] == 3
-    assert await stage.database.read(lambda c: principal.waiting(c, stage.owner)) == 0
+    assert await stage.database.read(lambda c: inbox_counts.waiting(c, stage.owner)) == 0
     assert await stage.verified()
 
 

@@ -11,7 +11,7 @@ from agent.trajectory import Context
 from nightporter.approval_hooks import HOOKS
 from router import actions
 from tests.turns.stage import Scripted, Stage, answer, shell
-from workspace_store import approvals, continuations, inbox, principal
+from workspace_store import approvals, continuations, inbox, inbox_counts
 from workspace_store import tenancy as tenancies
 from workspace_store.outbox import Address
 
@@ -61,7 +61,7 @@ async def test_a_message_that_arrives_meanwhile_is_handed_to_the_running_turn(st
     assert await stage.replies(heard[0]) == ["2 messages"]
     assert len(await stage.events("message.taken")) == 1
     assert len(await stage.events("turn.started")) == 1
-    row = await stage.database.read(lambda connection: principal.waiting(connection, stage.owner))
+    row = await stage.database.read(lambda connection: inbox_counts.waiting(connection, stage.owner))
     assert row == 0
 
 

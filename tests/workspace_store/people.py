@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import Connection
 
-from workspace_store import inbox, principal
+from workspace_store import inbox, inbox_counts, principal
 from workspace_store.database import Database, now_us
 from workspace_store.principal import Lease
 
@@ -37,7 +37,7 @@ def receive(
 ) -> UUID:  # fmt: skip
     """One more message in a principal's inbox."""
     identifier = uuid4()
-    seq, _ = principal.received(connection, owner)
+    seq, _ = inbox_counts.received(connection, owner)
     inbox.insert(
         connection, status="pending", id=identifier, dedupe_key=identifier.hex, principal=owner, seq=seq,
         kind="message", actor=actor or owner, channel="local", account="", conversation=conversation, thread=thread,

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from tests import processes
 from tests.workspace_store.people import lease, person, receive
-from workspace_store import inbox, principal, unserved
+from workspace_store import inbox, inbox_counts, principal, unserved
 from workspace_store import tenancy as tenancies
 from workspace_store.database import Database
 from workspace_store.principal import StaleLease
@@ -67,7 +67,7 @@ def test_a_lease_is_released_only_when_nothing_is_left(database: Database) -> No
     def finish(connection: Connection) -> bool:
         principal.fence(connection, held)
         inbox.finish(connection, [message], "done")
-        principal.drained(connection, owner)
+        inbox_counts.drained(connection, owner)
         return principal.release(connection, held)
 
     assert database.write_now(finish) is True
@@ -116,9 +116,9 @@ def test_mail_that_arrives_while_the_lease_is_let_go_is_never_lost(postgresql_ur
 
     # The other way round: released before the message is counted; then its intake sees no owner and rings.
     def arrives(connection: Connection) -> str | None:
-        return principal.received(connection, owner)[1]
+        return inbox_counts.received(connection, owner)[1]
 
-    runner.write_now(lambda connection: principal.drained(connection, owner))
+    runner.write_now(lambda connection: inbox_counts.drained(connection, owner))
     assert runner.write_now(lambda connection: principal.release(connection, held)) is True
     assert gateway.write_now(arrives) is None
     runner.close()
@@ -162,10 +162,10 @@ def test_stop_means_what_was_said_up_to_now(database: Database) -> None:
     owner = person(database)
     for _ in range(2):
         database.write_now(lambda connection: receive(connection, owner))
-    database.write_now(lambda connection: principal.stop(connection, owner))
+    database.write_now(lambda connection: inbox_counts.stop(connection, owner))
     database.write_now(lambda connection: receive(connection, owner))
-    assert database.read_now(lambda connection: principal.stop_seq(connection, owner)) == 2
-    assert database.read_now(lambda connection: principal.waiting(connection, owner)) == 3
+    assert database.read_now(lambda connection: inbox_counts.stop_seq(connection, owner)) == 2
+    assert database.read_now(lambda connection: inbox_counts.waiting(connection, owner)) == 3
 
 
 # Tenancy

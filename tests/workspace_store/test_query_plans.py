@@ -12,7 +12,19 @@ from sqlalchemy import Connection, event
 from identity import linking, merging, pairing, reach, rooms, users
 from identity.access import Access, admit
 from identity.users import Claim, User
-from workspace_store import approvals, bursts, changes, inbox, journal, memory, outbox, principal, resting, unserved
+from workspace_store import (
+    approvals,
+    bursts,
+    changes,
+    inbox,
+    inbox_counts,
+    journal,
+    memory,
+    outbox,
+    principal,
+    resting,
+    unserved,
+)
 from workspace_store.database import Database, create_engine
 from workspace_store.journal import Event
 from workspace_store.outbox import Address
@@ -38,7 +50,7 @@ def intake(connection: Connection) -> User:
     user = admit(connection, ANN, Access("open", ["email:ann@example.org"]))
     assert user is not None
     assert admit(connection, ANN, Access("open", [])) == user
-    seq, _ = principal.received(connection, user.id)
+    seq, _ = inbox_counts.received(connection, user.id)
     identifier = uuid4()
     inbox.find(connection, "key")
     inbox.insert(

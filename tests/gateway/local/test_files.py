@@ -15,7 +15,7 @@ import pytest
 from gateway.local.downloads import disposition
 from router.inbox import Accepted
 from tests.gateway.local.test_http import Gateway, serving
-from workspace_store import attachments, inbox, outbox, principal
+from workspace_store import attachments, inbox, inbox_counts, outbox
 from workspace_store.blobs import BlobMissing, DirectoryBlobs
 from workspace_store.database import Database
 from workspace_store.file_limits import FileLimits
@@ -139,7 +139,7 @@ def reply(gateway: Gateway, accepted: Accepted, **file: Any) -> None:
 
     def transaction(connection: Any) -> None:
         inbox.finish(connection, [accepted.message], "done")
-        principal.drained(connection, accepted.principal)
+        inbox_counts.drained(connection, accepted.principal)
         queue(connection)
 
     gateway.database.write_now(transaction)

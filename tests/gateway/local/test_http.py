@@ -26,7 +26,7 @@ from identity.access import Access
 from router.inbox import Accepted, Inbox
 from tests.servers import Valkey
 from workspace_store import inbox as inbox_rows
-from workspace_store import journal, outbox, principal
+from workspace_store import inbox_counts, journal, outbox
 from workspace_store.database import Database, DatabaseUnavailable
 from workspace_store.journal import Event
 from workspace_store.liveness import Life
@@ -87,7 +87,7 @@ async def gateway(database: Database, tmp_path: Path, monkeypatch: pytest.Monkey
 def reply(database: Database, accepted: Accepted, words: str) -> None:
     def transaction(connection: Connection) -> None:
         inbox_rows.finish(connection, [accepted.message], "done")
-        principal.drained(connection, accepted.principal)
+        inbox_counts.drained(connection, accepted.principal)
         outbox.queue(
             connection, key=words, principal=accepted.principal, turn=None, inbox=accepted.message,
             to=Address("local", "", "owner", ""), content={"text": words},

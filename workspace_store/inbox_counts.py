@@ -1,0 +1,109 @@
+"""Counts of a principal's inbox: what came, what has its final status, and up to where /stop was said.
+
+Counts and not a look at the inbox: with a SELECT, PostgreSQL loses what comes between that and the release.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy import Connection, bindparam, case, literal_column, select, update
+
+from workspace_store.database import database_now_us
+from workspace_store.principal import Away, Head, not_here, principal
+from workspace_store.statements import Prepared, Together
+
+RING_AGAIN_US = 2_000_000
+"""How long after its bell was rung a principal is not looked at again."""
+WARM_HEAD_START_US = RING_AGAIN_US // 2
+"""So much of that has gone by when a message comes for a warm sandbox: its own host has the rest for itself."""
+_DRAINED = Prepared(
+    update(principal)
+    .where(principal.c.id == bindparam("of"))
+    .values(drained_seq=principal.c.drained_seq + bindparam("count"))
+)
+_RECEIVED = Prepared(
+    update(principal)
+    .where(principal.c.id == bindparam("of"), ~principal.c.away)
+    .values(
+        inbox_seq=principal.c.inbox_seq + 1,
+        # Its own host is rung for it; others look only when that was of no use.
+        rung_at=case((principal.c.sandbox_host.is_(None), principal.c.rung_at), else_=bindparam("kept_for_host")),
+    )
+    .returning(
+        principal.c.inbox_seq,
+        principal.c.owner,
+        principal.c.sandbox_host,
+        principal.c.head_seq,
+        principal.c.head_hash,
+        # The inbox's table is made after this one, of which it knows.
+        literal_column(
+            "EXISTS (SELECT 1 FROM inbox WHERE inbox.principal = principal.id AND inbox.status = 'pending'"
+            " AND inbox.settles_at > 1)"
+        ).label("settles"),
+    )
+)
+_STOP_SEQ = Prepared(select(principal.c.stop_seq).where(principal.c.id == bindparam("of")))
+
+
+def end_drained(together: Together, identifier: UUID, count: int) -> None:
+    """``drained``, with what else is written."""
+    together.end(_DRAINED, {"of": identifier, "count": count})
+
+
+def drained(connection: Connection, identifier: UUID, count: int = 1) -> None:
+    """Count inbox rows that were given their final status in this transaction (negative: returned)."""
+    _DRAINED(connection, {"of": identifier, "count": count})
+
+
+@dataclass(frozen=True)
+class Received:
+    """An inbox row that was counted: its seq, who owns the lease now, and the journal's head.
+
+    ``manager``: who keeps its sandbox warm. ``settles``: more of something that waits may be awaited still.
+    """
+
+    seq: int
+    owner: str | None
+    manager: str | None
+    head: Head
+    settles: bool
+
+
+def received(connection: Connection, identifier: UUID) -> tuple[int, str | None]:
+    """Count one more inbox row, which also locks the principal's; its seq, and who owns the lease now. Raises Away."""
+    found = received_at(connection, identifier)
+    return found.seq, found.owner
+
+
+def received_at(connection: Connection, identifier: UUID) -> Received:
+    """The same, with the journal's head, for what is journaled under this lock. Raises Away."""
+    kept = database_now_us(connection) - WARM_HEAD_START_US
+    row = _RECEIVED(connection, {"of": identifier, "kept_for_host": kept}).one_or_none()
+    if row is None:
+        raise Away(not_here(identifier))
+    return Received(row.inbox_seq, row.owner, row.sandbox_host, (row.head_seq, row.head_hash), bool(row.settles))
+
+
+def waiting(connection: Connection, identifier: UUID) -> int:
+    """How many inbox rows have no final status yet."""
+    row = connection.execute(
+        select(principal.c.inbox_seq, principal.c.drained_seq).where(principal.c.id == identifier)
+    ).one()
+    return int(row.inbox_seq - row.drained_seq)
+
+
+def stop_seq(connection: Connection, identifier: UUID) -> int:
+    """The inbox sequence number up to which the person has said /stop."""
+    return int(_STOP_SEQ(connection, {"of": identifier}).scalar_one())
+
+
+def is_stopped(connection: Connection, identifier: UUID, seq: int) -> bool:
+    """Whether /stop was said after the inbox row of this sequence number."""
+    return stop_seq(connection, identifier) >= seq
+
+
+def stop(connection: Connection, identifier: UUID) -> None:
+    """Stop what was said up to now."""
+    connection.execute(update(principal).where(principal.c.id == identifier).values(stop_seq=principal.c.inbox_seq))
