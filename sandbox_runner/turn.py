@@ -17,7 +17,7 @@ from uuid import UUID, uuid4
 import structlog
 from sqlalchemy import Connection
 
-from agent import briefing, context, old_turns
+from agent import briefing, context
 from agent import texts as agent_texts
 from agent.briefing import Briefing
 from agent.engine import Engine, EngineError, EngineUnavailable, Step
@@ -25,13 +25,12 @@ from agent.preface import Preface
 from agent.preface import given as given_preface
 from agent.sandbox import SandboxError, SandboxLost
 from agent.toolbox import Toolbox
-from agent.trajectory import Said, shortened, with_short_calls
+from agent.trajectory import with_short_calls
 from sandbox_runner import (
     assignments,
     budget,
     gating,
     long_replies,
-    own_calls,
     pictures,
     prefacing,
     questions,
@@ -45,16 +44,17 @@ from sandbox_runner.asking import Stopped, ask
 from sandbox_runner.assignments import Arrivals, Assignment
 from sandbox_runner.budget import OverBudget
 from sandbox_runner.calling import Caller
+from sandbox_runner.committing import Commit
 from sandbox_runner.folding import Folder
 from sandbox_runner.host import TurnSandbox
 from sandbox_runner.progress import TurnProgress
-from sandbox_runner.published import Snapshot, write_annexes, write_checkpoint
+from sandbox_runner.published import Snapshot
 from sandbox_runner.recording import Recorder
 from sandbox_runner.sandboxes import ManagerAway, Sandboxes
 from sandbox_runner.subtasks import Subtasks
 from sandbox_runner.turn_in_hand import Begun, Turn, said_by
 from sandbox_runner.verifying import Verifier, claimed_before
-from workspace_store import changes, checkpoints, inbox, inbox_counts, journal, memory_sessions, principal
+from workspace_store import changes, inbox, inbox_counts, journal
 from workspace_store.blobs import Blobs
 from workspace_store.crash_points import Point, reached
 from workspace_store.database import Database, DatabaseUnavailable, now_us
@@ -62,7 +62,6 @@ from workspace_store.file_limits import FileLimits
 from workspace_store.inbox import Row
 from workspace_store.journal import Event
 from workspace_store.principal import Head, Lease, StaleLease
-from workspace_store.statements import Together
 
 log = structlog.get_logger()
 
@@ -360,56 +359,13 @@ class TurnRunner:
     async def _commit(
         self, turn: Turn, sandbox: TurnSandbox, snapshot: Snapshot | None, replies: Mapping[str, str]
     ) -> tuple[bool, bool]:
-        """Checkpoint, outbox, counts and inbox status in one fenced transaction.
-
-        Whether the lease went with it, and whether old turns are to be folded before it does.
-        """
+        """Whether the lease went with it, and whether old turns are to be folded before it does."""
         replies = replies if sandbox.sending or turn.asks else turn.aloud(replies)
-        leaves_nothing = not replies and turn.is_heartbeat
-        said = [*turn.said, *(Said("assistant", text, message=message) for message, text in replies.items())]
-        kept = [shortened(item) for item in said]
-
         # Before the transaction, which may be run twice: what is told once must not be lost with the first.
-        unsaid = sandbox.unsaid_events()
-
-        def transaction(connection: Connection) -> tuple[bool, bool]:
-            events = [*turn.pending, *unsaid]
-            events += [Event("reply.queued", {"message": message, "text": text}) for message, text in replies.items()]
-            changed = snapshot is not None and snapshot.changed > 0
-            body = {"generation": snapshot.generation if snapshot and changed else None, "status": turn.status}
-            events.append(Event("checkpoint.committed", body))
-            seq = journal.append(connection, turn.principal, events, under=turn.lease, turn=turn.id)
-            turn.pay(connection)
-            before = replying.look(connection, turn, old_turns.LIMIT)
-            beside = Together(connection)
-            if turn.asks is not None and turn.status == "waiting":
-                questions.queue(connection, turn, turn.asks, replies, sandbox.sending, before, beside)
-            else:
-                replying.queue_replies(connection, turn, replies, sandbox.sending, before, beside)
-            if snapshot is None:
-                checkpoints.write_unchanged(connection, turn.principal, seq, turn.id, beside)
-            else:
-                write_checkpoint(connection, turn.principal, seq, turn.id, snapshot)
-                write_annexes(connection, snapshot)
-            if turn.calling or turn.recorded.uncertain:
-                own_calls.give_up(connection, turn.id)
-            if not leaves_nothing:
-                checkpoints.record_turn(
-                    connection, turn.principal, seq, turn.id, [item.to_json() for item in kept],
-                    context.tokens_of(kept), None if turn.verified else beside,
-                )  # fmt: skip
-            if turn.verified:
-                memory_sessions.ended(connection, turn.principal, memory_sessions.REST_SECONDS)
-            rows = [row.id for row in turn.rows]
-            inbox.finish(connection, rows, turn.status, beside)
-            changes.told(connection, [change.key for change in turn.changed])
-            if old_turns.due(connection, turn.principal, before.unfolded + (not leaves_nothing)):
-                inbox_counts.end_drained(beside, turn.principal, len(rows))
-                return False, True
-            return principal.drain_and_release(beside, turn.lease, len(rows)), False
+        end = Commit(turn, snapshot, replies, sandbox.sending, sandbox.unsaid_events())
 
         # Whoever delivers a reply claims it durably first.
-        ended = await self.database.write(transaction, followed=bool(replies))
+        ended = await self.database.write(end.write, followed=bool(replies))
         reached(Point.TURN_COMMITTED)
         self.publish(turn.principal, {"bell": "outbox", "turn": turn.id.hex})
         reached(Point.TURN_TOLD)
