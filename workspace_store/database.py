@@ -141,8 +141,8 @@ class Database:
         self._writing = threading.Lock() if self.is_sqlite else contextlib.nullcontext()
         self._local = threading.local()
         writers = 1 if self.is_sqlite else READERS
-        self._write_threads = ThreadPoolExecutor(writers, "database-write", self._keep_connection, (self._writer,))
-        self._read_threads = ThreadPoolExecutor(READERS, "database-read", self._keep_connection, (self._reading,))
+        self._write_threads = ThreadPoolExecutor(writers, "database-write", self._keep_connection)
+        self._read_threads = ThreadPoolExecutor(READERS, "database-read", self._keep_connection)
         self._readers: list[Engine] = []
         self._kept: list[Connection] = []
         self._path = sqlite_path(url)
@@ -217,16 +217,19 @@ class Database:
             self._readers.append(engine)
         return engine
 
-    def _keep_connection(self, engine: Engine | None) -> None:
+    def _keep_connection(self) -> None:
         """A thread of one of the doors has a connection to PostgreSQL for itself: nothing is checked out or in."""
-        if engine is not None and not self.is_sqlite:
-            self._local.kept = connection = Connection(engine)
-            self._kept.append(connection)
+        self._local.keeps = not self.is_sqlite
 
     def _begin(self, engine: Engine, *, single: bool = False) -> AbstractContextManager[Connection]:
         """A transaction that is committed at the end of the context; its value is the connection."""
+        if not getattr(self._local, "keeps", False):
+            return engine.begin()
         kept: Connection | None = getattr(self._local, "kept", None)
-        return engine.begin() if kept is None else _transaction(kept, single=single)
+        if kept is None:
+            self._local.kept = kept = engine.connect()
+            self._kept.append(kept)
+        return _transaction(kept, single=single)
 
     def _check_file(self) -> None:
         """SQLite goes on with a file that was deleted or replaced: what is written there, nobody ever finds again."""

@@ -25,7 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError, IntegrityError, MultipleResultsFound, NoResultFound, ProgrammingError
 
 from nightporter.testing.servers import PostgreSQL
-from workspace_store.database import Database
+from workspace_store.database import Database, DatabaseUnavailable
 from workspace_store.statements import Prepared, Together, words
 
 # A value of each type that the hot path has; beside the product's own tables.
@@ -152,18 +152,46 @@ async def test_a_connection_that_was_cut_is_replaced(postgresql: PostgreSQL) -> 
     """As by a server that was restarted: what was not begun is done on a new one."""
     database = Database(postgresql.create())
     ask = Prepared(text("SELECT pg_backend_pid()"))
+    others = text(
+        """SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+        WHERE datname = current_database() AND pid <> pg_backend_pid()"""
+    )
     try:
-        first = await database.read(lambda connection: ask(connection, {}).scalar_one())
-        assert await database.read(lambda connection: ask(connection, {}).scalar_one(), single=True) == first
-        await database.write(
-            lambda connection: connection.execute(text("SELECT pg_terminate_backend(:pid, 5000)"), {"pid": first})
-        )
-        assert await database.read(lambda connection: ask(connection, {}).scalar_one()) != first
+        before = {await database.read(lambda connection: ask(connection, {}).scalar_one()) for _ in range(8)}
+        await database.write(lambda connection: connection.execute(others))
+        for single in (False, True) * 4:
+            found = await database.read(lambda connection: ask(connection, {}).scalar_one(), single=single)
+            assert found not in before
         with pytest.raises(ProgrammingError):
             await database.write(lambda connection: Prepared(text("SELECT * FROM nowhere"))(connection, {}))
         assert await database.write(lambda connection: ask(connection, {}).scalar_one())
     finally:
         database.close()
+
+
+async def test_a_server_that_is_away_is_said_to_be_and_found_when_it_is_back(postgresql: PostgreSQL) -> None:
+    # A server of its own, since others use that one.
+    server = PostgreSQL()
+    database = Database(server.create())
+    ask = Prepared(text("SELECT 1"))
+    doors = (database.read, database.write)
+    try:
+        for door in doors:
+            assert await door(lambda connection: ask(connection, {}).scalar_one()) == 1
+        server.shut()
+        for door in doors:
+            with pytest.raises(DatabaseUnavailable):
+                await door(lambda connection: ask(connection, {}).scalar_one())
+        fresh = Database(database.url)
+        with pytest.raises(DatabaseUnavailable):
+            await fresh.read(lambda connection: ask(connection, {}).scalar_one())
+        server.start()
+        for door in (*doors, fresh.read):
+            assert await door(lambda connection: ask(connection, {}).scalar_one()) == 1
+        fresh.close()
+    finally:
+        database.close()
+        server.stop()
 
 
 async def test_a_single_read_begins_no_transaction(postgresql: PostgreSQL) -> None:
