@@ -13,7 +13,7 @@ from workspace_store.database import create_engine, sqlite_path
 if TYPE_CHECKING:
     from alembic.config import Config
 
-HEAD = "0024"
+HEAD = "0025"
 OLDEST = "0024"
 """The schema of the oldest release that runs on this one: every migration after it only adds (CONTRIBUTING.md)."""
 MIGRATIONS = Path(__file__).parent / "migrations"
