@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import cache
 from hashlib import sha256
 from typing import Any
 
@@ -92,8 +93,13 @@ class Envelope:
 
 def _known(kind: type, found: dict[str, Any]) -> dict[str, Any]:
     """What this release knows of it: a newer one may have added what can be left out."""
-    names = {field.name for field in fields(kind)}
+    names = _names(kind)
     return {name: value for name, value in found.items() if name in names}
+
+
+@cache
+def _names(kind: type) -> frozenset[str]:
+    return frozenset(field.name for field in fields(kind))
 
 
 clean = storable
