@@ -154,7 +154,7 @@ def _of_said(said: Said) -> Iterator[Fact]:
 
 
 def _of_words(said: Said) -> Iterator[Fact]:
-    whole = said.text.lower()
+    whole = " ".join(said.text.lower().split())
     told = {kind: cue for kind, cue in CUES.items() if any(stem in whole for stem in STEMS[kind])}
     if said.role != "assistant":
         # Only who is to keep a promise can make it.

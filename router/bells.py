@@ -108,16 +108,23 @@ class Ringer:
                 connection = connection or self._connect()
                 with connection.pipeline(transaction=False) as pipeline:
                     for tell in (first, *self._more()):
-                        tell(connection, pipeline)
+                        self._tell(tell, connection, pipeline)
                     pipeline.execute()
             except Exception as error:
                 # Whatever it was: the thread goes on, or no bell rings any more.
                 connection = None
                 log.warning("bells were lost; the sweeper rings them again", reason=str(error))
 
+    def _tell(self, tell: Told, connection: redis.Redis, pipeline: Pipeline) -> None:
+        """One that fails takes nothing along of what is told with it."""
+        try:
+            tell(connection, pipeline)
+        except Exception as error:
+            log.warning("a bell was lost; the sweeper rings it again", reason=str(error))
+
     def _more(self) -> Iterator[Told]:
         """What has come behind it meanwhile, to be told in the same round trip."""
-        for _ in range(TOLD_AT_ONCE):
+        for _ in range(TOLD_AT_ONCE - 1):
             try:
                 tell = self._waiting.get_nowait()
             except queue.Empty:

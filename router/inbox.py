@@ -164,7 +164,7 @@ class Inbox:
         if starts is not None:
             command = None
         kind = starts or ("message" if command is None else "command")
-        burst = self._settle(connection, heard) if kind == "message" and counted.settles else None
+        burst = self._settle(connection, heard) if kind == "message" and counted.waits else None
         settles_at = self._settles_at(connection, heard, burst, acted=kind != "message")
         _insert(connection, heard, counted.seq, kind, burst=burst, settles_at=settles_at)
         journal.append(connection, heard.owner, [_received(heard)], under=None, locked=counted.head)
@@ -186,7 +186,7 @@ class Inbox:
             return None
         now = database_now_us(connection)
         until = min(now + int(self.settling.quiet * 1e6), first.received_at + int(self.settling.most * 1e6))
-        bursts.settle(connection, first.id, until if heard.envelope.more else inbox.SETTLED)
+        bursts.settle(connection, first.id, until if heard.envelope.more else 0)
         return first.id
 
     def _settles_at(self, connection: Connection, heard: _Heard, burst: UUID | None, *, acted: bool) -> int:

@@ -99,13 +99,13 @@ def _next(connection: Connection, owner: UUID) -> Next:
     found = inbox.upcoming(connection, owner)
     if found is None:
         return Next(None, settled_in=_settled_in(connection, owner))
-    row, stopped = found
+    row = found.row
     rewinds = exporting.is_for(row) or rewind.is_for(connection, row)
     if row.status != "pending":
         return Next(row, rewinds=rewinds)
     # In a room, who speaks is not whose lease this is: their words may have waited since before they were blocked.
     unheard = row.actor not in (None, owner) and users.is_blocked(connection, row.actor)
-    return Next(row, stopped, unheard, rewinds)
+    return Next(row, found.stopped, unheard, rewinds)
 
 
 def _settled_in(connection: Connection, owner: UUID) -> float | None:

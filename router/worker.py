@@ -286,7 +286,8 @@ class TurnWorker(BaseWorker):
                 pipeline.lrem(shown.queue.intermediate_queue_key, 1, job.id)
                 pipeline.execute()
             self.executions[shown.execution.id] = shown.execution
-        except (RedisError, OSError, NoSuchJobError) as error:
+        except Exception as error:
+            # Whatever it is: it is served all the same, and forgotten after.
             log.debug("a job is not shown", reason=str(error))
 
     def _forget(self, job: Job) -> None:

@@ -16,7 +16,7 @@ from uuid import UUID
 from sqlalchemy import Connection
 
 from workspace_store import bursts, inbox, journal
-from workspace_store.inbox import Row
+from workspace_store.inbox import Row, Started
 from workspace_store.journal import Event
 from workspace_store.outbox import Address
 from workspace_store.principal import Lease
@@ -81,10 +81,10 @@ def _as_one(parts: list[Assignment]) -> Assignment:
     )
 
 
-def take_at_start(connection: Connection, lease: Lease, row: Row, turn: UUID, arrivals: Arrivals) -> list[Row]:
-    """What a turn that begins with ``row`` takes in with it: the rest of its burst; ``collect``: all that waits."""
-    # What never waited for more of the same has no burst.
-    burst = bursts.of(connection, row.burst or row.id) if row.burst or row.settles_at else []
+def take_at_start(connection: Connection, lease: Lease, started: Started, turn: UUID, arrivals: Arrivals) -> list[Row]:
+    """What a turn that begins with a row takes in with it: the rest of its burst; ``collect``: all that waits."""
+    row = started.row
+    burst = bursts.of(connection, row.burst or row.id) if started.in_burst else []
     taken = [one for one in burst if one.id != row.id]
     if arrivals == "collect" and row.kind == "message":
         known = {row.id, *(one.id for one in taken)}

@@ -59,7 +59,8 @@ def queue_replies(
             to=elsewhere.to if elsewhere else assignment.address,
             content=content,
             is_new=position == 0 and not before.closed and not before.queued,
-            beside=beside,
+            # They are numbered in order: of what is written together, only one may be.
+            beside=beside if position == len(replies) - 1 else None,
         )
     return last
 

@@ -54,7 +54,7 @@ from sandbox_runner.sandboxes import ManagerAway, Sandboxes
 from sandbox_runner.subtasks import Subtasks
 from sandbox_runner.turn_in_hand import Begun, Turn, said_by
 from sandbox_runner.verifying import Verifier, claimed_before
-from workspace_store import changes, inbox, inbox_counts, journal
+from workspace_store import changes, inbox, inbox_counts, journal, principal
 from workspace_store.blobs import Blobs
 from workspace_store.crash_points import Point, reached
 from workspace_store.database import Database, DatabaseUnavailable, now_us
@@ -162,20 +162,21 @@ class TurnRunner:
         transaction has taken the lease. Raises StaleLease.
         """
         turn = row.turn or uuid4()
+        # Whatever is said, or changed of what was said, comes before this lock or after it.
+        locked = principal.fence(connection, lease) if locked is None else locked
         # The row as it is now: nothing changes it any more, until here its sender could.
-        found = inbox.start_with_changes(connection, row.id, turn, alone=alone)
-        if found is None:
+        started = inbox.begin(connection, row.id, turn, alone=alone)
+        if started is None:
             return None
-        started, any_changed = found
         body = {"message": row.id.hex, "resumed": row.turn is not None}
         started_as = Event("turn.started", body)
         journal.append(connection, lease.principal, [started_as], under=lease, turn=turn, locked=locked)
         seen, brief = self._look_back(connection, lease.principal)
-        changed = changes.untold(connection, lease.principal) if any_changed else []
+        changed = changes.untold(connection, lease.principal) if started.changed else []
         if row.turn is None:
-            taken = assignments.take_at_start(connection, lease, row, turn, self.arrivals)
-            rows = inbox.taken_by(connection, turn) if taken else [started]
-            questions.answer_in_words(connection, seen.standing.approvals, started)
+            taken = assignments.take_at_start(connection, lease, started, turn, self.arrivals)
+            rows = inbox.taken_by(connection, turn) if taken else [started.row]
+            questions.answer_in_words(connection, seen.standing.approvals, started.row)
             return Begun(turn, [], rows, seen, brief, changed)
         rows = inbox.taken_by(connection, turn)
         stopped = inbox_counts.is_stopped(connection, lease.principal, rows[-1].seq)

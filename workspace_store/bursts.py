@@ -10,7 +10,7 @@ from uuid import UUID
 from sqlalchemy import Connection, bindparam, select, update
 
 from workspace_store.database import database_now_us
-from workspace_store.inbox import COLUMNS, SETTLED, Row, inbox
+from workspace_store.inbox import COLUMNS, Row, inbox
 from workspace_store.statements import Prepared
 
 _STRAND = ("at", "account_is", "talk", "thread_is")
@@ -19,7 +19,7 @@ _SETTLING = Prepared(
     .where(
         inbox.c.principal == bindparam("owner"),
         inbox.c.status == "pending",
-        inbox.c.settles_at > SETTLED,
+        inbox.c.settles_at > 0,
         inbox.c.actor == bindparam("by"),
         inbox.c.channel == bindparam("at"),
         inbox.c.account == bindparam("account_is"),
@@ -44,7 +44,7 @@ def settling(connection: Connection, owner: UUID, actor: UUID, strand: tuple[str
 
 
 def settle(connection: Connection, identifier: UUID, at: int) -> None:
-    """Let a waiting row settle until ``at`` (microseconds; ``inbox.SETTLED``: no longer)."""
+    """Let a waiting row settle until ``at`` (microseconds; 0: no longer)."""
     connection.execute(update(inbox).where(inbox.c.id == identifier).values(settles_at=at))
 
 

@@ -172,7 +172,7 @@ class Database:
         """Run ``query`` on a consistent snapshot. Raises DatabaseUnavailable.
 
         ``single``: it is one statement, or several that need not agree; each is a snapshot by itself, and on PostgreSQL
-        no transaction has to be begun and ended around it.
+        no transaction has to be begun and ended around it; there is none to refuse a write either.
         """
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._read_threads, partial(self.read_now, query, single=single))

@@ -14,11 +14,23 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from uuid import UUID
 
-from sqlalchemy import BigInteger, Column, Connection, Index, Text, bindparam, case, exists, select, text, update
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    Index,
+    Text,
+    bindparam,
+    case,
+    literal_column,
+    select,
+    text,
+    update,
+)
 from sqlmodel import Field, SQLModel
 
 from workspace_store import inbox_counts
-from workspace_store.changes import message_change
 from workspace_store.database import database_now_us, now_us, table
 from workspace_store.inbox_counts import received
 from workspace_store.principal import principal
@@ -26,8 +38,6 @@ from workspace_store.statements import Prepared, Together, words, write
 
 Status = Literal["pending", "running", "taken", "waiting", "done", "failed", "set_aside", "withdrawn"]
 WAITING_LOOKED_AT = 200
-SETTLED = 1
-"""In the place of the time that a row settles until, once it is known that no more comes."""
 FINAL = ("done", "failed", "set_aside", "withdrawn")
 
 
@@ -63,8 +73,7 @@ class InboxMessage(SQLModel, table=True):
     turn: UUID | None = None
     received_at: int = Field(sa_column=Column(BigInteger, nullable=False))
     finished_at: int | None = Field(default=None, sa_column=Column(BigInteger, nullable=True))
-    # Until when more of the same message is waited for (0: nothing ever was, ``SETTLED``: nothing is any more), and the
-    # first row of the burst this belongs to.
+    # Until when more of the same message is waited for (0: nothing is), and the first row of the burst this belongs to.
     settles_at: int = Field(default=0, sa_column=Column(BigInteger, nullable=False))
     burst: UUID | None = None
     # Poison: crashes in a row of the turn that ran this, and how many of them it ran alone.
@@ -105,6 +114,16 @@ class Row:
         return self.channel, self.account, self.conversation, self.thread
 
 
+@dataclass(frozen=True)
+class Started:
+    """A row whose turn begins. ``changed``: that earlier messages were is to be told to it. ``in_burst``: more of the
+    same waits beside it."""
+
+    row: Row
+    changed: bool
+    in_burst: bool
+
+
 COLUMNS = [inbox.c[name] for name in Row.__dataclass_fields__]
 
 
@@ -131,13 +150,20 @@ _WAITING = Prepared(
 _RUNNING_TURN = Prepared(
     select(inbox.c.turn).where(inbox.c.principal == bindparam("owner"), inbox.c.status == "running").limit(1)
 )
+# In words: SQLAlchemy writes a column without its table where SQLite returns something, also below a SELECT.
+_CHANGED = "EXISTS (SELECT 1 FROM message_change WHERE message_change.principal = inbox.principal AND untold)"
+_IN_BURST = (
+    "EXISTS (SELECT 1 FROM inbox AS beside WHERE beside.burst IS NOT NULL"
+    " AND beside.burst = coalesce(inbox.burst, inbox.id) AND beside.status = 'pending' AND beside.id != inbox.id)"
+)
 _START = Prepared(
     update(inbox)
     .where(inbox.c.id == bindparam("of"), inbox.c.status.in_(words("pending", "running", "waiting")))
     .values(status="running", turn=bindparam("by"), alone=bindparam("by_itself"))
     .returning(
         *COLUMNS,
-        exists(select(1).where(message_change.c.principal == inbox.c.principal, text("untold"))).label("changed"),
+        literal_column(_CHANGED, Boolean).label("changed"),
+        literal_column(_IN_BURST, Boolean).label("in_burst"),
     )
 )
 _TAKEN = Prepared(
@@ -177,22 +203,24 @@ def get(connection: Connection, identifier: UUID) -> Row | None:
     return Row(*found) if found else None
 
 
-def next_open(connection: Connection, owner: UUID) -> Row | None:
+@dataclass(frozen=True)
+class Upcoming:
+    """The row that is next, and whether /stop was said after it."""
+
+    row: Row
+    stopped: bool
+
+
+def upcoming(connection: Connection, owner: UUID) -> Upcoming | None:
     """The oldest row that was cut off in mid-turn, else the oldest that waits and has settled."""
-    found = upcoming(connection, owner)
-    return found[0] if found else None
-
-
-def upcoming(connection: Connection, owner: UUID) -> tuple[Row, bool] | None:
-    """The same, and whether /stop was said after it."""
     found = [(Row(*columns), int(stopped)) for *columns, stopped in _OPEN(connection, {"owner": owner})]
     if not found:
         return None
     row, stopped = next((one for one in found if one[0].status == "running"), found[0])
-    if row.settles_at > SETTLED and row.settles_at > database_now_us(connection):
+    if row.settles_at and row.settles_at > database_now_us(connection):
         settled = _first_settled(connection, row, stopped)
-        return (settled, stopped >= settled.seq) if settled else None
-    return row, stopped >= row.seq
+        return Upcoming(settled, stopped >= settled.seq) if settled else None
+    return Upcoming(row, stopped >= row.seq)
 
 
 def _first_settled(connection: Connection, first: Row, stopped: int) -> Row | None:
@@ -209,7 +237,7 @@ def _first_settled(connection: Connection, first: Row, stopped: int) -> Row | No
 
 def settled_at(connection: Connection, owner: UUID) -> int | None:
     """When the first of what still settles is to be served; None: nothing settles."""
-    return min((row.settles_at for row in _waiting(connection, owner) if row.settles_at > SETTLED), default=None)
+    return min((row.settles_at for row in _waiting(connection, owner) if row.settles_at), default=None)
 
 
 def _waiting(connection: Connection, owner: UUID) -> list[Row]:
@@ -256,7 +284,7 @@ def waiting_like(connection: Connection, row: Row) -> list[Row]:
         .limit(50)
     )
     found = [Row(*row) for row in rows]
-    now = database_now_us(connection) if any(one.settles_at > SETTLED for one in found) else 0
+    now = database_now_us(connection) if any(one.settles_at for one in found) else 0
     held = {one.id for one in found if one.settles_at > now}
     return [one for one in found if one.id not in held and one.burst not in held]
 
@@ -368,14 +396,14 @@ def start(connection: Connection, identifier: UUID, turn: UUID, *, alone: bool) 
 
     The row as it is now: until here its sender could change it.
     """
-    found = start_with_changes(connection, identifier, turn, alone=alone)
-    return found[0] if found else None
+    started = begin(connection, identifier, turn, alone=alone)
+    return started.row if started else None
 
 
-def start_with_changes(connection: Connection, identifier: UUID, turn: UUID, *, alone: bool) -> tuple[Row, bool] | None:
-    """The same, and whether what was changed of earlier messages is to be told to the turn."""
+def begin(connection: Connection, identifier: UUID, turn: UUID, *, alone: bool) -> Started | None:
+    """Mark a row as run by ``turn``, under the lock of its principal; as ``start``."""
     found = _START(connection, {"of": identifier, "by": turn, "by_itself": alone}).one_or_none()
-    return (Row(*found[:-1]), bool(found[-1])) if found else None
+    return Started(Row(*found[:-2]), bool(found.changed), bool(found.in_burst)) if found else None
 
 
 def mark_taken(connection: Connection, identifiers: list[UUID], turn: UUID) -> None:

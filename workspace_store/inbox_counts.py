@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy import Connection, bindparam, case, literal_column, select, update
+from sqlalchemy import Connection, bindparam, case, select, update
 
 from workspace_store.database import database_now_us
 from workspace_store.principal import Away, Head, not_here, principal
@@ -37,11 +37,7 @@ _RECEIVED = Prepared(
         principal.c.sandbox_host,
         principal.c.head_seq,
         principal.c.head_hash,
-        # The inbox's table is made after this one, of which it knows.
-        literal_column(
-            "EXISTS (SELECT 1 FROM inbox WHERE inbox.principal = principal.id AND inbox.status = 'pending'"
-            " AND inbox.settles_at > 1)"
-        ).label("settles"),
+        principal.c.drained_seq,
     )
 )
 _STOP_SEQ = Prepared(select(principal.c.stop_seq).where(principal.c.id == bindparam("of")))
@@ -61,14 +57,14 @@ def drained(connection: Connection, identifier: UUID, count: int = 1) -> None:
 class Received:
     """An inbox row that was counted: its seq, who owns the lease now, and the journal's head.
 
-    ``manager``: who keeps its sandbox warm. ``settles``: more of something that waits may be awaited still.
+    ``manager``: who keeps its sandbox warm. ``waits``: something that came before has no final status yet.
     """
 
     seq: int
     owner: str | None
     manager: str | None
     head: Head
-    settles: bool
+    waits: bool
 
 
 def received(connection: Connection, identifier: UUID) -> tuple[int, str | None]:
@@ -83,7 +79,9 @@ def received_at(connection: Connection, identifier: UUID) -> Received:
     row = _RECEIVED(connection, {"of": identifier, "kept_for_host": kept}).one_or_none()
     if row is None:
         raise Away(not_here(identifier))
-    return Received(row.inbox_seq, row.owner, row.sandbox_host, (row.head_seq, row.head_hash), bool(row.settles))
+    return Received(
+        row.inbox_seq, row.owner, row.sandbox_host, (row.head_seq, row.head_hash), row.inbox_seq - 1 > row.drained_seq
+    )
 
 
 def waiting(connection: Connection, identifier: UUID) -> int:

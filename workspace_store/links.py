@@ -29,7 +29,13 @@ def _typed(columns: Mapping[str, str]) -> str:
 
 
 def _json(rows: Sequence[Mapping[str, Any]]) -> str:
-    return json.dumps(rows, default=str, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(rows, default=_id, ensure_ascii=False, separators=(",", ":"))
+
+
+def _id(value: object) -> str:
+    if not isinstance(value, UUID):
+        raise TypeError(f"{type(value).__name__} is no part of a link")
+    return value.hex
 
 
 # One value in JSON, which its own encoder makes: arrays of the driver are made a value at a time, in Python.

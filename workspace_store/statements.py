@@ -22,7 +22,8 @@ _PARAMETER = re.compile(r"%\((\w+)\)s")
 
 def words(*given: str) -> list[ColumnElement[str]]:
     """Fixed words for ``in_``, part of the statement: they need no quoting and are no parameters."""
-    assert all(word.replace("_", "").isalnum() for word in given)
+    if not all(word.replace("_", "").isalnum() for word in given):
+        raise ValueError(f"{given} are not plain words")
     return [literal_column(f"'{word}'", String) for word in given]
 
 
@@ -80,10 +81,10 @@ class Prepared:
 
     def __init__(self, statement: ClauseElement) -> None:
         self.statement = statement
-        self._compiled: tuple[str, Mapping[str, Any]] | None = None
+        self._compiled: tuple[str, Mapping[str, Any], frozenset[str]] | None = None
 
     def __call__(self, connection: Connection, given: Mapping[str, Any]) -> Found:
-        """Execute it; errors are SQLAlchemy's, as of ``Connection.execute``."""
+        """Execute it; errors are SQLAlchemy's, as of ``Connection.execute``. TypeError for other names than before."""
         if connection.dialect.name != "postgresql":
             assert isinstance(self.statement, Executable)
             return connection.execute(self.statement, given)
@@ -92,9 +93,14 @@ class Prepared:
 
     def compiled(self, connection: Connection, given: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
         """Its words for PostgreSQL's driver, and the values that are always the same."""
-        return self._compiled or self._compile(connection, given)
+        sql, fixed, names = self._compiled or self._compile(connection, given)
+        if given.keys() != names:
+            raise TypeError(f"{sorted(given)} given, and the first time {sorted(names)}")
+        return sql, fixed
 
-    def _compile(self, connection: Connection, given: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    def _compile(
+        self, connection: Connection, given: Mapping[str, Any]
+    ) -> tuple[str, Mapping[str, Any], frozenset[str]]:
         compiled = self.statement.compile(dialect=connection.dialect, column_keys=list(given))
         if getattr(compiled, "insert_prefetch", ()) or getattr(compiled, "update_prefetch", ()):
             raise TypeError(f"{compiled} has defaults that are made in Python: give all values")
@@ -102,14 +108,15 @@ class Prepared:
             raise TypeError(f"{compiled} has a list that is written out for each call: use ``words``")
         values = compiled.construct_params(dict(given)) or {}
         fixed = {name: value for name, value in values.items() if name not in given}
-        self._compiled = str(compiled), fixed
+        self._compiled = str(compiled), fixed, frozenset(given)
         return self._compiled
 
 
 class Together:
     """Writes that do not depend on each other: one statement on PostgreSQL, where each costs a round trip.
 
-    None of them sees what another did, and no two may change the same row. Nothing is written before ``end``, there.
+    They run in no particular order: none sees what another did, and no two may change the same row or draw from the
+    same sequence. Nothing is written there before ``end``, nor without it.
     """
 
     def __init__(self, connection: Connection) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import threading
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from typing import Any
@@ -27,25 +28,27 @@ NAMES = 4096
 
 
 class Names:
-    """What their senders call messages, by id; the newest are kept."""
+    """What their senders call messages, by id; the newest are kept. For any thread."""
 
     def __init__(self) -> None:
         self._known: dict[str, str | None] = {}
+        self._lock = threading.Lock()
 
-    def keep(self, message: str, name: str | None) -> str | None:
-        self._known[message] = name
-        if len(self._known) > NAMES:
-            with contextlib.suppress(KeyError, StopIteration, RuntimeError):
-                # Streams read in threads of their own: whoever is quicker makes room.
+    def keep(self, message: str, name: str | None) -> None:
+        with self._lock:
+            self._known[message] = name
+            if len(self._known) > NAMES:
                 del self._known[next(iter(self._known))]
-        return name
 
     def of(self, connection: Connection, message: str) -> str | None:
         """None: it came by another channel, whose names mean nothing here."""
-        if message in self._known:
-            return self._known[message]
+        with self._lock:
+            if message in self._known:
+                return self._known[message]
         row = inbox.get(connection, UUID(message))
-        return self.keep(message, row.dedupe_key.rpartition("/")[2] if row and row.channel == "local" else None)
+        name = row.dedupe_key.rpartition("/")[2] if row and row.channel == "local" else None
+        self.keep(message, name)
+        return name
 
 
 class Listeners:

@@ -110,7 +110,7 @@ def test_waking_reads_and_gives_the_same_after_3000_turns_as_after_50(sqlite: Da
             old_turns.due(connection, owner),
             checkpoints.latest(connection, owner),
             journal.read(connection, owner, newest=True, limit=20),
-            inbox.next_open(connection, owner),
+            inbox.upcoming(connection, owner),
             memory.notes(connection, owner),
         )
 
@@ -174,7 +174,7 @@ HOT: dict[str, Callable[[Connection], object]] = {
     "intake, where": lambda c: rooms.at(c, "slack", "T1", "C1"),
     "intake, reach": lambda c: reach.at(c, OWNER, "slack"),
     "intake, who": lambda c: users.by_identity(c, CLAIM),
-    "runner, next": lambda c: inbox.next_open(c, OWNER),
+    "runner, next": lambda c: inbox.upcoming(c, OWNER),
     "runner, taken": lambda c: inbox.taken_by(c, TURN),
     "runner, waiting": lambda c: inbox.waiting_like(c, ROW),
     "runner, crashes": lambda c: inbox.count_crash(c, OWNER),

@@ -128,6 +128,10 @@ def test_hostile_text_costs_no_more_than_its_length(hostile: str) -> None:
     assert time.process_time() - started < 2.0
 
 
+GAPS = ("  ", "\t", "\xa0")
+"""What stands between words in pasted text, and in French."""
+
+
 def phrases(pattern: str) -> list[str]:
     """Every text that a pattern of plain alternatives matches, with the least of what it repeats."""
     return ["".join(parts) for parts in _expanded(list(_parser.parse(pattern)))]
@@ -162,17 +166,18 @@ def _expanded(ops: list[tuple[Any, Any]]) -> list[list[str]]:
 @pytest.mark.parametrize("kind", facts.CUES)
 def test_no_cue_is_missed_for_want_of_its_stem(kind: facts.Kind) -> None:
     for phrase in phrases(facts.CUES[kind].pattern):
-        for said in (phrase, phrase.upper(), phrase.capitalize()):
+        for said in (phrase, phrase.upper(), phrase.capitalize(), *(phrase.replace(" ", gap) for gap in GAPS)):
             sentence = f"So {said} then."
-            assert facts.CUES[kind].search(sentence)
+            assert facts.CUES[kind].search(" ".join(sentence.split()))
             assert any(fact.kind == kind for fact in facts.of_turn([Said("assistant", sentence)])), sentence
 
 
 def test_no_verdict_is_missed_for_want_of_its_stem() -> None:
     for phrase in phrases(facts.VERDICT.pattern):
-        sentence = f"So {phrase} then."
-        assert facts.VERDICT.search(sentence)
-        assert any(fact.kind == "verdict" for fact in facts.of_turn([Said("assistant", sentence)])), sentence
+        for said in (phrase, *(phrase.replace(" ", gap) for gap in GAPS)):
+            sentence = f"So {said} then."
+            assert facts.VERDICT.search(" ".join(sentence.split()))
+            assert any(fact.kind == "verdict" for fact in facts.of_turn([Said("assistant", sentence)])), sentence
 
 
 @given(st.text(alphabet="aF0-./:@_ Z#é", max_size=60))

@@ -7,7 +7,7 @@ import pytest
 from identity import pairing, users
 from identity.access import Access
 from tests.town import EVE, MAIL, SLACK, TELEGRAM, Town
-from workspace_store import inbox, inbox_counts, outbox
+from workspace_store import inbox, outbox
 from workspace_store.database import Database
 from workspace_store.outbox import Address
 
@@ -96,9 +96,9 @@ async def test_a_block_stops_what_runs_and_answers_nothing_more(town: Town) -> N
     assert "is blocked" in await town.say(SLACK, f"/admin block {other}")
     town.deliver()
     assert town.heard.get("5", []) == [], "what waited to be sent is not sent"
-    row = town.database.read_now(lambda c: inbox.next_open(c, user.id))
-    assert row is not None
-    assert town.database.read_now(lambda c: inbox_counts.is_stopped(c, user.id, row.seq))
+    found = town.database.read_now(lambda c: inbox.upcoming(c, user.id))
+    assert found is not None
+    assert found.stopped
     for words in ("/help", "hello", "/link"):
         assert await town.say(TELEGRAM, words) == ""
     assert "is heard again" in await town.say(SLACK, f"/admin unblock {other}")

@@ -15,7 +15,8 @@ from workspace_store.inbox import Row
 
 
 def next_open(database: Database, owner: UUID) -> Row | None:
-    return database.read_now(lambda connection: inbox.next_open(connection, owner))
+    found = database.read_now(lambda connection: inbox.upcoming(connection, owner))
+    return found.row if found else None
 
 
 def get(database: Database, identifier: UUID) -> Row:

@@ -67,8 +67,9 @@ def serving(connection: Connection) -> None:
     user = intake(connection)
     unserved.with_mail(connection, 0)
     unserved.owners(connection)
-    row = inbox.next_open(connection, user.id)
-    assert row is not None
+    found = inbox.upcoming(connection, user.id)
+    assert found is not None
+    row = found.row
     turn = uuid4()
     bursts.settling(connection, user.id, user.id, row.strand)
     inbox.settled_at(connection, user.id)

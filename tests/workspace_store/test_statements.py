@@ -146,6 +146,12 @@ def test_a_statement_that_could_go_wrong_unseen_is_refused(things: Database) -> 
     listed = Prepared(select(thing.c.id).where(thing.c.words.in_(["a", "b"])))
     with pytest.raises(TypeError, match="list"):
         things.read_now(lambda connection: listed(connection, {}))
+    counted = Prepared(Table("t", MetaData(), Column("a", BigInteger), Column("b", BigInteger, default=1)).insert())
+    with pytest.raises(TypeError, match="Python"):
+        things.read_now(lambda connection: counted(connection, {"a": 1}))
+    things.read_now(lambda connection: ALL(connection, {"least": 0}))
+    with pytest.raises(TypeError, match="first time"):
+        things.read_now(lambda connection: ALL(connection, {"least": 0, "most": 1}))
 
 
 async def test_a_connection_that_was_cut_is_replaced(postgresql: PostgreSQL) -> None:
@@ -173,6 +179,7 @@ async def test_a_server_that_is_away_is_said_to_be_and_found_when_it_is_back(pos
     # A server of its own, since others use that one.
     server = PostgreSQL()
     database = Database(server.create())
+    fresh = Database(database.url)
     ask = Prepared(text("SELECT 1"))
     doors = (database.read, database.write)
     try:
@@ -182,14 +189,13 @@ async def test_a_server_that_is_away_is_said_to_be_and_found_when_it_is_back(pos
         for door in doors:
             with pytest.raises(DatabaseUnavailable):
                 await door(lambda connection: ask(connection, {}).scalar_one())
-        fresh = Database(database.url)
         with pytest.raises(DatabaseUnavailable):
             await fresh.read(lambda connection: ask(connection, {}).scalar_one())
         server.start()
         for door in (*doors, fresh.read):
             assert await door(lambda connection: ask(connection, {}).scalar_one()) == 1
-        fresh.close()
     finally:
+        fresh.close()
         database.close()
         server.stop()
 
