@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -119,3 +120,32 @@ async def test_what_cannot_be_sent_does_not_end_the_ringing(valkey: Valkey) -> N
     ringer.ring(owner)
     assert await jobs(valkey, queue_name(), 1) == [owner.hex]
     ringer.close()
+
+
+async def test_what_fails_takes_nothing_along_of_what_is_told_with_it(valkey: Valkey) -> None:
+    begun, all_there = threading.Event(), threading.Event()
+
+    def connect() -> redis.Redis:
+        begun.set()
+        all_there.wait(20)
+        return valkey.connect()
+
+    def fail(connection: redis.Redis) -> None:
+        raise ValueError("whatever it is")
+
+    ringer, first, last = Ringer(connect), uuid4(), uuid4()
+    ringer.ring(first)
+    await asyncio.to_thread(begun.wait, 20)
+    ringer.send(fail)
+    ringer.send(fail)
+    ringer.ring(last)
+    all_there.set()
+    assert sorted(await jobs(valkey, queue_name(), 2)) == sorted([first.hex, last.hex])
+    ringer.close()
+
+
+@pytest.mark.parametrize(
+    "job", ["", "-", "0" * 32, str(UUID(int=1)), f"{'0' * 32}-", f"{'x' * 32}-{'0' * 16}", f"{'0' * 31}-{'0' * 16}"]
+)
+def test_the_id_of_another_ones_job_names_nobody(job: str) -> None:
+    assert bells.rung_for(job) is None

@@ -13,7 +13,7 @@ from identity.access import Access
 from identity.users import Claim
 from router import commands, memory_texts, texts
 from router.envelope import Envelope
-from router.inbox import Accepted, Inbox
+from router.inbox import Accepted, Inbox, Settling
 from tests import processes
 from workspace_store import inbox_counts, journal, memory, outbox, principal
 from workspace_store.database import Database, DatabaseUnavailable
@@ -31,9 +31,11 @@ def inbox(database: Database, rung: list[Accepted]) -> Inbox:
     return Inbox(database, Access("allowlist", ["email:ann@example.org"]), rung.append)
 
 
-def said(words: str = "hello", key: str = "m1", sender: Claim | None = None, **more: object) -> Envelope:
+def said(
+    words: str = "hello", key: str = "m1", sender: Claim | None = None, thread: str = "t", **more: object
+) -> Envelope:
     sender = sender or Claim("local", "", "owner", "owner", "token")
-    return Envelope("local", "", key, sender, "owner", "t", words, **more)  # type: ignore[arg-type]
+    return Envelope("local", "", key, sender, "owner", thread, words, **more)  # type: ignore[arg-type]
 
 
 def count(database: Database, table: str) -> int:
@@ -104,6 +106,17 @@ def test_several_gateways_record_a_new_senders_messages_once(database: Database)
     (owner,) = database.read_now(lambda c: c.execute(text("SELECT id FROM principal")).scalars().all())
     identifier = UUID(str(owner))
     assert database.read_now(lambda c: journal.verify(c, identifier)) == (15, [])
+
+
+async def test_a_burst_that_comes_at_several_gateways_at_once_is_one(database: Database) -> None:
+    inbox = Inbox(database, Access("open", []), lambda accepted: None, settling=Settling(30, 30))
+    await inbox.accept(said(key="before"))
+    for round_ in range(5):
+        parts = [said(key=f"{round_}-{n}", thread=f"t{round_}", more=True) for n in range(8)]
+        await asyncio.gather(*(inbox.accept(part) for part in parts))
+    bursts = "SELECT count(*) AS of_it, count(burst) AS named, count(DISTINCT burst) AS firsts FROM inbox"
+    found = database.read_now(lambda c: c.execute(text(f"{bursts} WHERE thread != 't' GROUP BY thread")).all())
+    assert found == [(8, 7, 1)] * 5
 
 
 async def test_intake_clashes_are_not_errors(postgresql_url: str) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
+from sqlalchemy import select
 
 from agent.engine import Step
 from agent.trajectory import Context
@@ -18,7 +21,7 @@ from router.changes import Change, Changes, Recorded
 from router.inbox import Settling
 from sandbox_runner import texts
 from tests.turns.stage import Crash, Scripted, Stage, answer, shell
-from workspace_store import inbox, inbox_counts, principal
+from workspace_store import bursts, inbox, inbox_counts, outbox, principal
 
 OWNER = Claim("local", "", "owner", "owner", "token")
 
@@ -143,6 +146,17 @@ async def test_a_burst_behind_one_that_has_settled_goes_on_settling(stage: Stage
     assert engine.heard == [["settled, and not yet served"], ["first\nsecond\nthird"]]
 
 
+async def test_a_burst_whose_first_part_settles_no_longer_is_still_one(stage: Stage) -> None:
+    """An earlier release writes no time there once it knows that no more comes."""
+    engine = Repeater()
+    stage.settling = Settling(30, 30)
+    first = await stage.hear("first", more=True)
+    await stage.hear("second", more=True)
+    await stage.database.write(lambda connection: bursts.settle(connection, first, 0))
+    await stage.serve(Scripted(engine))
+    assert engine.heard == [["first\nsecond"]]
+
+
 async def test_a_burst_that_a_crash_cut_off_is_still_one(stage: Stage) -> None:
     async def crash(context: Context) -> Step:
         raise Crash
@@ -205,6 +219,26 @@ async def test_queue_gives_each_a_turn_of_its_own(stage: Stage) -> None:
     await stage.hear("first")
     await stage.serve(Scripted(meanwhile(stage, engine, [], "second", "third"), takes_messages=True))
     assert engine.heard == [["first"], ["second"], ["third"]]
+
+
+async def test_the_replies_of_a_turn_go_out_in_the_order_of_what_they_answer(
+    tmp_path: Path, postgresql_url: str
+) -> None:
+    """On PostgreSQL, where what a turn's end writes goes in one statement."""
+    stage = Stage(tmp_path, postgresql_url, arrivals="collect")
+
+    async def script(context: Context) -> Step:
+        return Step(replies={said.message: said.text for said in context.turn if said.role == "user"})
+
+    words = [f"question {number}" for number in range(5)]
+    async with stage.managing():
+        for one in words:
+            await stage.hear(one)
+        await stage.serve(Scripted(script))
+    rows = select(outbox.outbox.c.content).order_by(outbox.outbox.c.number)
+    found = await stage.database.read(lambda connection: connection.execute(rows).scalars().all())
+    stage.database.close()
+    assert [json.loads(content)["text"] for content in found] == words
 
 
 async def test_collect_makes_one_turn_of_what_waits(stage: Stage) -> None:
