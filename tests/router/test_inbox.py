@@ -109,13 +109,16 @@ def test_several_gateways_record_a_new_senders_messages_once(database: Database)
 
 
 async def test_a_burst_that_comes_at_several_gateways_at_once_is_one(database: Database) -> None:
-    inbox = Inbox(database, Access("open", []), lambda accepted: None, settling=Settling(30, 30))
-    await inbox.accept(said(key="before"))
+    gateways = [Database(database.url) for _ in range(4)]
+    inboxes = [Inbox(one, Access("open", []), lambda accepted: None, settling=Settling(30, 30)) for one in gateways]
+    await inboxes[0].accept(said(key="before"))
     for round_ in range(5):
         parts = [said(key=f"{round_}-{n}", thread=f"t{round_}", more=True) for n in range(8)]
-        await asyncio.gather(*(inbox.accept(part) for part in parts))
+        await asyncio.gather(*(inboxes[n % 4].accept(part) for n, part in enumerate(parts)))
     bursts = "SELECT count(*) AS of_it, count(burst) AS named, count(DISTINCT burst) AS firsts FROM inbox"
     found = database.read_now(lambda c: c.execute(text(f"{bursts} WHERE thread != 't' GROUP BY thread")).all())
+    for one in gateways:
+        one.close()
     assert found == [(8, 7, 1)] * 5
 
 
