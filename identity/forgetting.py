@@ -35,6 +35,7 @@ from workspace_store import (
 )
 from workspace_store.database import now_us, table, to_json
 from workspace_store.erasure import FORGOTTEN
+from workspace_store.principal import in_order
 from workspace_store.principal import principal as principals
 
 CHAIN = frozenset({"journal_event", "principal"})
@@ -109,7 +110,7 @@ def erase(connection: Connection, owners: Sequence[UUID]) -> Erased:
                 connection.execute(update(found).where(found.c[name].in_(owners)).values(nobody))
     connection.execute(
         update(principals)
-        .where(principals.c.id.in_(owners))
+        .where(in_order(principals.c.id.in_(owners)))
         .values(volume_id=None, generation=0, merged_into=None, closed=True)
     )
     return Erased(list(owners), {name: count for name, count in rows.items() if count}, heads)

@@ -48,6 +48,7 @@ from workspace_store import (
 )
 from workspace_store.database import now_us, table
 from workspace_store.journal import Event
+from workspace_store.principal import in_order
 from workspace_store.principal import principal as principals
 
 OBJECTION_SECONDS = 24 * 3600
@@ -320,7 +321,7 @@ def _family(connection: Connection, root: UUID) -> list[UUID]:
 
 def _set_root(connection: Connection, family: Sequence[UUID], root: UUID | None) -> None:
     if family:
-        connection.execute(update_of(principals).where(principals.c.id.in_(family)).values(merged_into=root))
+        connection.execute(update_of(principals).where(in_order(principals.c.id.in_(family))).values(merged_into=root))
 
 
 def _set(connection: Connection, one: Merge, **values: object) -> None:

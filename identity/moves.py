@@ -17,7 +17,7 @@ from identity import users
 from identity.users import user_account
 from workspace_store import approvals, attachments, effects, inbox, memory_sessions, outbox, principal
 from workspace_store.database import now_us, table
-from workspace_store.principal import Lease
+from workspace_store.principal import Lease, in_order
 from workspace_store.principal import principal as principals
 
 LEFT = "left_"
@@ -195,7 +195,7 @@ def leave(connection: Connection, leases: Sequence[Lease], seen: Mapping[UUID, M
         connection.execute(update(found).where(*still).values(status=literal(LEFT, String) + found.c.status))
     connection.execute(
         update(principals)
-        .where(principals.c.id.in_(owners))
+        .where(in_order(principals.c.id.in_(owners)))
         .values(
             closed=True, away=True, owner=None, lease_until=0, rest_until=0, epoch=principals.c.epoch + 1,
             sandbox_host=None, sandbox_until=0, sandbox_epoch=principals.c.sandbox_epoch + 1,
@@ -226,7 +226,7 @@ def come_back(connection: Connection, leaving: Departure, owners: Sequence[UUID]
     for found, _ in OPEN:
         left = (found.c.principal.in_(owners), found.c.status.startswith(LEFT, autoescape=True))
         connection.execute(update(found).where(*left).values(status=func.substr(found.c.status, len(LEFT) + 1)))
-    connection.execute(update(principals).where(principals.c.id.in_(owners)).values(closed=False, away=False))
+    connection.execute(update(principals).where(in_order(principals.c.id.in_(owners))).values(closed=False, away=False))
     connection.execute(update(user_account).where(user_account.c.id.in_(owners)).values(blocked=False, moved_to=None))
     connection.execute(update(departure).where(departure.c.id == leaving.id).values(returned_at=now_us()))
     for owner in owners:

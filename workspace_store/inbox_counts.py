@@ -8,16 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy import Connection, bindparam, case, select, update
+from sqlalchemy import Connection, bindparam, select, update
 
 from workspace_store.database import database_now_us
 from workspace_store.principal import Away, Head, not_here, principal
 from workspace_store.statements import Prepared, Together
 
 RING_AGAIN_US = 2_000_000
-"""How long after its bell was rung a principal is not looked at again."""
-WARM_HEAD_START_US = RING_AGAIN_US // 2
-"""So much of that has gone by when a message comes for a warm sandbox: its own host has the rest for itself."""
+"""How long after a sweeper found a principal it is not looked at again."""
+BELL_HEAD_START_US = 1_000_000
+"""How long after a message came sweepers leave it to whom its bell was rung for: it waits in a queue, mostly."""
 _DRAINED = Prepared(
     update(principal)
     .where(principal.c.id == bindparam("of"))
@@ -28,8 +28,7 @@ _RECEIVED = Prepared(
     .where(principal.c.id == bindparam("of"), ~principal.c.away)
     .values(
         inbox_seq=principal.c.inbox_seq + 1,
-        # Its own host is rung for it; others look only when that was of no use.
-        rung_at=case((principal.c.sandbox_host.is_(None), principal.c.rung_at), else_=bindparam("kept_for_host")),
+        rung_at=bindparam("as_if_rung"),
     )
     .returning(
         principal.c.inbox_seq,
@@ -75,8 +74,8 @@ def received(connection: Connection, identifier: UUID) -> tuple[int, str | None]
 
 def received_at(connection: Connection, identifier: UUID) -> Received:
     """The same, with the journal's head, for what is journaled under this lock. Raises Away."""
-    kept = database_now_us(connection) - WARM_HEAD_START_US
-    row = _RECEIVED(connection, {"of": identifier, "kept_for_host": kept}).one_or_none()
+    as_if_rung = database_now_us(connection) - RING_AGAIN_US + BELL_HEAD_START_US
+    row = _RECEIVED(connection, {"of": identifier, "as_if_rung": as_if_rung}).one_or_none()
     if row is None:
         raise Away(not_here(identifier))
     return Received(

@@ -14,6 +14,7 @@ from uuid import UUID
 from sqlalchemy import (
     BigInteger,
     Column,
+    ColumnElement,
     Connection,
     Index,
     bindparam,
@@ -196,18 +197,21 @@ _LOCK = Prepared(
     .values(epoch=principal.c.epoch)
     .returning(principal.c.head_seq, principal.c.head_hash)
 )
+
+
+def in_order(*which: ColumnElement[bool]) -> ColumnElement[bool]:
+    """For a WHERE that changes several rows: those of which this is true, locked in the order of their ids.
+
+    Whoever locks several in one order never waits for somebody who waits for them: PostgreSQL would notice after a
+    second, in which everybody else waits as well. https://www.postgresql.org/docs/current/explicit-locking.html
+    """
+    several = select(principal.c.id).where(*which).order_by(principal.c.id).with_for_update()
+    return principal.c.id.in_(several.scalar_subquery())
+
+
 _LOCK_ALL = (
     update(principal)
-    # In one order, whoever else locks several.
-    .where(
-        principal.c.id.in_(
-            select(principal.c.id)
-            .where(principal.c.id.in_(bindparam("owners", expanding=True)), ~principal.c.away)
-            .order_by(principal.c.id)
-            .with_for_update()
-            .scalar_subquery()
-        )
-    )
+    .where(in_order(principal.c.id.in_(bindparam("owners", expanding=True)), ~principal.c.away))
     .values(epoch=principal.c.epoch)
     .returning(principal.c.id, principal.c.head_seq, principal.c.head_hash)
 )
@@ -360,7 +364,7 @@ def abandon_all(connection: Connection, owner: str, identifiers: list[UUID]) -> 
     """Give back leases of ``owner`` that nothing in its hands goes with."""
     connection.execute(
         update(principal)
-        .where(principal.c.id.in_(identifiers), principal.c.owner == owner)
+        .where(in_order(principal.c.id.in_(identifiers), principal.c.owner == owner))
         .values(owner=None, lease_until=0, rung_at=0)
     )
 
@@ -368,7 +372,8 @@ def abandon_all(connection: Connection, owner: str, identifiers: list[UUID]) -> 
 def renew_leases(connection: Connection, owner: str) -> int:
     """Prolong every lease of ``owner`` in one statement."""
     until = database_now_us(connection) + LEASE_SECONDS * 1_000_000
-    return connection.execute(update(principal).where(principal.c.owner == owner).values(lease_until=until)).rowcount
+    renewed = update(principal).where(in_order(principal.c.owner == owner)).values(lease_until=until)
+    return connection.execute(renewed).rowcount
 
 
 def house(connection: Connection) -> UUID:

@@ -8,7 +8,7 @@ from uuid import UUID
 from sqlalchemy import Connection, or_, select, update
 
 from workspace_store.database import database_now_us
-from workspace_store.principal import principal
+from workspace_store.principal import in_order, principal
 
 
 def to_end_on(connection: Connection, host: str) -> list[UUID]:
@@ -21,7 +21,7 @@ def to_end_on(connection: Connection, host: str) -> list[UUID]:
 def rest(connection: Connection, identifiers: Sequence[UUID], seconds: float) -> None:
     """Let their sandboxes sleep as soon as no turn is in them, for so long from now (0: no longer)."""
     until = database_now_us(connection) + int(seconds * 1e6) if seconds else 0
-    connection.execute(update(principal).where(principal.c.id.in_(identifiers)).values(rest_until=until))
+    connection.execute(update(principal).where(in_order(principal.c.id.in_(identifiers))).values(rest_until=until))
 
 
 def is_to_rest(connection: Connection, identifier: UUID) -> bool:

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, and_, bindparam, case, select, update
 from workspace_store.checkpoints import generation
 from workspace_store.database import database_now_us
 from workspace_store.formats import FORMAT
-from workspace_store.principal import LEASE_SECONDS, Head, principal
+from workspace_store.principal import LEASE_SECONDS, Head, in_order, principal
 
 UIDS_LOCK = 61158
 
@@ -174,7 +174,8 @@ def release(connection: Connection, held: Tenancy) -> bool:
 def renew(connection: Connection, host: str) -> set[UUID]:
     """Prolong every tenancy of ``host`` in one statement; whose they are."""
     until = database_now_us(connection) + LEASE_SECONDS * 1_000_000
-    connection.execute(update(principal).where(principal.c.sandbox_host == host).values(sandbox_until=until))
+    mine = in_order(principal.c.sandbox_host == host)
+    connection.execute(update(principal).where(mine).values(sandbox_until=until))
     rows = connection.execute(select(principal.c.id).where(principal.c.sandbox_host == host))
     return {row.id for row in rows}
 

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, func, select, update
 
 from workspace_store.database import database_now_us
 from workspace_store.formats import FORMAT
-from workspace_store.principal import principal
+from workspace_store.principal import in_order, principal
 
 
 def with_mail(connection: Connection, not_rung_since: int, limit: int = 1000) -> list[UUID]:
@@ -46,6 +46,5 @@ def owned_by(connection: Connection, owner: str) -> list[UUID]:
 def rung(connection: Connection, identifiers: list[UUID]) -> None:
     """Remember that their bells were rung now."""
     if identifiers:
-        connection.execute(
-            update(principal).where(principal.c.id.in_(identifiers)).values(rung_at=database_now_us(connection))
-        )
+        which = in_order(principal.c.id.in_(identifiers))
+        connection.execute(update(principal).where(which).values(rung_at=database_now_us(connection)))

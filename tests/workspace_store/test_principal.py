@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID, uuid4
 
 import pytest
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
 from tests import processes
 from tests.workspace_store.people import lease, person, receive
-from workspace_store import inbox, inbox_counts, principal, unserved
+from workspace_store import inbox, inbox_counts, principal, resting, unserved
 from workspace_store import tenancy as tenancies
-from workspace_store.database import Database
+from workspace_store.database import Database, database_now_us
 from workspace_store.principal import StaleLease
 from workspace_store.tenancy import StaleTenancy, Tenancy
 
@@ -125,6 +126,45 @@ def test_mail_that_arrives_while_the_lease_is_let_go_is_never_lost(postgresql_ur
     gateway.close()
 
 
+SEVERAL: dict[str, Callable[[Connection, list[UUID]], object]] = {
+    "all": principal.lock_all,
+    "leases": lambda connection, owners: principal.renew_leases(connection, "runner-a"),
+    "given back": lambda connection, owners: principal.abandon_all(connection, "runner-a", owners),
+    "tenancies": lambda connection, owners: tenancies.renew(connection, "manager-a"),
+    "rung": unserved.rung,
+    "resting": lambda connection, owners: resting.rest(connection, owners, 1),
+}
+
+
+@pytest.mark.parametrize("several", SEVERAL)
+def test_whoever_locks_several_waits_for_one_without_those_behind_it(postgresql_url: str, several: str) -> None:
+    """Else two wait for each other, for the second that PostgreSQL takes to notice."""
+    database, first_of_all = Database(postgresql_url), Database(postgresql_url)
+    # In its own order the table has them the other way round.
+    owners = [UUID(int=number) for number in (3, 2, 1)]
+    for owner in owners:
+        database.write_now(lambda connection, o=owner: principal.create(connection, o, "user"))
+        lease(database, owner)
+        seen = database.read_now(lambda connection, o=owner: tenancies.look(connection, o))
+        database.write_now(lambda connection, o=owner, s=seen: tenancies.take(connection, o, "manager-a", s))
+    waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    with ThreadPoolExecutor(1) as pool:
+
+        def hold(connection: Connection) -> None:
+            principal.lock(connection, min(owners))
+            waiting.append(pool.submit(database.write_now, lambda c: SEVERAL[several](c, owners)))
+            while database.read_now(lambda c: c.exec_driver_sql(waits).scalar()) == 0:
+                assert not waiting[0].done()
+            others = select(principal.principal.c.id).where(principal.principal.c.id != min(owners))
+            assert len(connection.execute(others.with_for_update(nowait=True)).all()) == 2
+
+        waiting = []  # type: ignore[var-annotated]
+        first_of_all.write_now(hold)
+        waiting[0].result(30)
+    database.close()
+    first_of_all.close()
+
+
 def test_an_ended_lease_is_seen_as_ended_and_a_renewed_one_is_not(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,14 +188,18 @@ def test_an_owner_of_many_is_named_once(database: Database) -> None:
     assert set(database.read_now(lambda connection: unserved.owned_by(connection, "a"))) == owners
 
 
-def test_mail_is_found_once_until_it_is_time_again(database: Database) -> None:
-    owner = person(database)
-    assert database.read_now(lambda connection: unserved.with_mail(connection, 1 << 60)) == []
+def test_mail_is_left_to_its_bell_and_then_found_once_until_it_is_time_again(database: Database) -> None:
+    def found(seconds: float) -> list[UUID]:
+        """By a sweeper, so long from now."""
+        since = began + int(seconds * 1e6) - inbox_counts.RING_AGAIN_US
+        return database.read_now(lambda connection: unserved.with_mail(connection, since))
+
+    owner, began = person(database), database.read_now(database_now_us)
+    assert found(1000) == []
     database.write_now(lambda connection: receive(connection, owner))
-    assert database.read_now(lambda connection: unserved.with_mail(connection, 0)) == [owner]
+    assert (found(0.9), found(30)) == ([], [owner])
     database.write_now(lambda connection: unserved.rung(connection, [owner]))
-    assert database.read_now(lambda connection: unserved.with_mail(connection, 0)) == []
-    assert database.read_now(lambda connection: unserved.with_mail(connection, 1 << 60)) == [owner]
+    assert (found(1.9), found(30)) == ([], [owner])
 
 
 def test_stop_means_what_was_said_up_to_now(database: Database) -> None:
