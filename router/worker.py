@@ -13,6 +13,7 @@ import os
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -94,6 +95,7 @@ class TurnWorker(BaseWorker):
         self._concurrency = concurrency
         self._bookkeeper = ThreadPoolExecutor(1, "rq-bookkeeping")
         self._shown: dict[str, _Shown] = {}
+        self._ended: deque[Job] = deque()
         self._running: set[asyncio.Task[None]] = set()
         self._closing = threading.Event()
         self.closed = asyncio.Event()
@@ -263,7 +265,8 @@ class TurnWorker(BaseWorker):
             await self._serve_principal(principal)
         finally:
             showing.cancel()
-            self._bookkeeper.submit(self._forget, job)
+            self._ended.append(job)
+            self._bookkeeper.submit(self._forget_ended)
 
     async def _serve_principal(self, principal: UUID) -> None:
         try:
@@ -290,21 +293,29 @@ class TurnWorker(BaseWorker):
             # Whatever it is: it is served all the same, and forgotten after.
             log.debug("a job is not shown", reason=str(error))
 
-    def _forget(self, job: Job) -> None:
-        shown = self._shown.pop(job.id)
+    def _forget_ended(self) -> None:
+        """All that have ended by now, in one round trip; none, where the one before took them along."""
+        if not self._ended:
+            return
+        forgotten: list[_Shown] = []
         try:
             with self.connection.pipeline(transaction=False) as pipeline:
-                if shown.job is not None and shown.execution is not None:
-                    self.cleanup_execution(shown.job, pipeline, shown.execution)
-                pipeline.lrem(shown.queue.intermediate_queue_key, 1, job.id)
-                pipeline.delete(job.key, shown.queue.intermediate_queue.get_first_seen_key(job.id))
+                while self._ended:
+                    job = self._ended.popleft()
+                    shown = self._shown.pop(job.id)
+                    forgotten.append(shown)
+                    if shown.job is not None and shown.execution is not None:
+                        self.cleanup_execution(shown.job, pipeline, shown.execution)
+                    pipeline.lrem(shown.queue.intermediate_queue_key, 1, job.id)
+                    pipeline.delete(job.key, shown.queue.intermediate_queue.get_first_seen_key(job.id))
                 pipeline.execute()
         except (RedisError, OSError) as error:
-            # The job's own time to live, or maintenance, removes it.
-            log.debug("a job is not forgotten", reason=str(error))
+            # A job's own time to live, or maintenance, removes it.
+            log.debug("jobs are not forgotten", reason=str(error))
         finally:
-            if shown.execution is not None:
-                self.executions.pop(shown.execution.id, None)
+            for shown in forgotten:
+                if shown.execution is not None:
+                    self.executions.pop(shown.execution.id, None)
 
     def _drop(self, queue: Queue, job_id: str) -> None:
         """Remove a job that nobody can serve."""

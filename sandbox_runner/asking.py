@@ -50,7 +50,8 @@ async def unless_stopped(work: Coroutine[Any, Any, Got], stopping: asyncio.Event
             return working.result()
         raise Stopped
     finally:
-        for task in (working, watching):
-            task.cancel()
-        # Not awaited by itself: a cancellation of the turn that comes meanwhile must not be taken for this one's.
-        await asyncio.gather(working, watching, return_exceptions=True)
+        watching.cancel()
+        if not working.done():
+            working.cancel()
+            # Not awaited by itself: a cancellation of the turn that comes meanwhile must not be taken for this one's.
+            await asyncio.gather(working, return_exceptions=True)
