@@ -1,8 +1,9 @@
 """The sweeper: every runner has one. It rings again what was lost, takes over what a dead runner left, and closes
 approvals that nobody answered in time.
 
-It serves what it finds in its own process, where a slot is free, so that a lost bell or a lost Redis costs a second and
-no turn. A principal is looked at again after two seconds; a dead owner's, and all pending ones at the start, at once.
+It serves what it finds in its own process, where a slot is free, so that a lost bell or a lost Redis costs a second or
+two and no turn. A principal is looked at a second after its message came, and again after two; a dead owner's, and all
+pending ones at the start, at once.
 """
 
 from __future__ import annotations

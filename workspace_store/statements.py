@@ -164,7 +164,8 @@ def _execute(connection: Connection, sql: str, values: Mapping[str, Any]) -> Row
         listen(connection, cursor, sql, values, None, False)
     try:
         cursor.execute(sql, values)
-        rows = cursor.fetchall() if cursor.description else ()
+        # Cheaper than its ``description``, which names every column: None where there is nothing to read.
+        rows = cursor.fetchall() if cursor.rownumber is not None else ()
     except connection.dialect.loaded_dbapi.Error as error:
         raise _named(connection, sql, values, error) from error
     return Rows(rows, cursor.rowcount)
