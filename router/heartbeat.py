@@ -80,7 +80,9 @@ class Heartbeat:
     def beat(self, connection: Connection) -> list[Woken]:
         """An inbox row for each that was found; whose inbox got one."""
         slot = self._slot()
-        return [woken for owner, words in self._found.items() if (woken := _beat(connection, owner, slot, words))]
+        # In one order, as whoever locks several principals (``principal.in_order``).
+        found = sorted(self._found.items())
+        return [woken for owner, words in found if (woken := _beat(connection, owner, slot, words))]
 
     def _slot(self) -> int:
         """Which interval it is. They count from the epoch, so that every runner and every restart has the same."""

@@ -45,7 +45,9 @@ class Firing:
     def fire_due(self, connection: Connection) -> list[Woken]:
         """Say all that is due now, and move it on; whose inbox got a row."""
         now = database_now_us(connection)
-        return [woken for found in schedules.due(connection, now) if (woken := self._fire(connection, found, now))]
+        # In one order, as whoever locks several principals (``principal.in_order``).
+        due = sorted(schedules.due(connection, now), key=lambda found: found.principal)
+        return [woken for found in due if (woken := self._fire(connection, found, now))]
 
     def _fire(self, connection: Connection, found: Schedule, now: int) -> Woken | None:
         assert found.next_due is not None

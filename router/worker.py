@@ -302,15 +302,18 @@ class TurnWorker(BaseWorker):
             with self.connection.pipeline(transaction=False) as pipeline:
                 while self._ended:
                     job = self._ended.popleft()
-                    shown = self._shown.pop(job.id)
+                    shown = self._shown.pop(job.id, None)
+                    if shown is None:
+                        # Read twice, as when Redis lost what had been taken from a queue.
+                        continue
                     forgotten.append(shown)
                     if shown.job is not None and shown.execution is not None:
                         self.cleanup_execution(shown.job, pipeline, shown.execution)
                     pipeline.lrem(shown.queue.intermediate_queue_key, 1, job.id)
                     pipeline.delete(job.key, shown.queue.intermediate_queue.get_first_seen_key(job.id))
                 pipeline.execute()
-        except (RedisError, OSError) as error:
-            # A job's own time to live, or maintenance, removes it.
+        except Exception as error:
+            # Whatever it is: a job's own time to live, or maintenance, removes it.
             log.debug("jobs are not forgotten", reason=str(error))
         finally:
             for shown in forgotten:

@@ -55,3 +55,6 @@ async def unless_stopped(work: Coroutine[Any, Any, Got], stopping: asyncio.Event
             working.cancel()
             # Not awaited by itself: a cancellation of the turn that comes meanwhile must not be taken for this one's.
             await asyncio.gather(working, return_exceptions=True)
+        elif not working.cancelled():
+            # Looked at, or asyncio says that nobody did: the turn may have been cancelled at the same moment.
+            working.exception()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy import Connection, bindparam, case, select, update
 
 from workspace_store.database import database_now_us
 from workspace_store.principal import Away, Head, not_here, principal
@@ -17,7 +17,7 @@ from workspace_store.statements import Prepared, Together
 RING_AGAIN_US = 2_000_000
 """How long after a sweeper found a principal it is not looked at again."""
 BELL_HEAD_START_US = 1_000_000
-"""How long after a message came sweepers leave it to whom its bell was rung for: it waits in a queue, mostly."""
+"""How long sweepers leave the first message that waits to whom its bell was rung for: it waits in a queue, mostly."""
 _DRAINED = Prepared(
     update(principal)
     .where(principal.c.id == bindparam("of"))
@@ -28,7 +28,13 @@ _RECEIVED = Prepared(
     .where(principal.c.id == bindparam("of"), ~principal.c.away)
     .values(
         inbox_seq=principal.c.inbox_seq + 1,
-        rung_at=bindparam("as_if_rung"),
+        # Of what comes behind it nothing is changed: with mail that never ends, it would never be found.
+        rung_at=case(
+            (principal.c.drained_seq < principal.c.inbox_seq, principal.c.rung_at),
+            # Its own host is rung for it, or looks as others do: it has the sandbox.
+            (principal.c.sandbox_host.is_not(None), bindparam("for_its_host")),
+            else_=bindparam("for_any_host"),
+        ),
     )
     .returning(
         principal.c.inbox_seq,
@@ -56,7 +62,7 @@ def drained(connection: Connection, identifier: UUID, count: int = 1) -> None:
 class Received:
     """An inbox row that was counted: its seq, who owns the lease now, and the journal's head.
 
-    ``manager``: who keeps its sandbox warm. ``waits``: something that came before has no final status yet.
+    ``manager``: who keeps its sandbox warm. ``waits``: something that came before is not drained yet.
     """
 
     seq: int
@@ -67,15 +73,23 @@ class Received:
 
 
 def received(connection: Connection, identifier: UUID) -> tuple[int, str | None]:
-    """Count one more inbox row, which also locks the principal's; its seq, and who owns the lease now. Raises Away."""
-    found = received_at(connection, identifier)
+    """Count one more inbox row, which also locks the principal's; its seq, and who owns the lease now. Raises Away.
+
+    Maybe nobody rings for it: sweepers find it at once, where no host has a sandbox for it.
+    """
+    found = _received(connection, identifier, head_start=False)
     return found.seq, found.owner
 
 
 def received_at(connection: Connection, identifier: UUID) -> Received:
-    """The same, with the journal's head, for what is journaled under this lock. Raises Away."""
+    """The same of a message whose bell is rung, with the journal's head, for what is journaled under this lock."""
+    return _received(connection, identifier, head_start=True)
+
+
+def _received(connection: Connection, identifier: UUID, *, head_start: bool) -> Received:
     as_if_rung = database_now_us(connection) - RING_AGAIN_US + BELL_HEAD_START_US
-    row = _RECEIVED(connection, {"of": identifier, "as_if_rung": as_if_rung}).one_or_none()
+    given = {"of": identifier, "for_its_host": as_if_rung, "for_any_host": as_if_rung if head_start else 0}
+    row = _RECEIVED(connection, given).one_or_none()
     if row is None:
         raise Away(not_here(identifier))
     return Received(

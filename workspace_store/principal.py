@@ -205,7 +205,8 @@ def in_order(*which: ColumnElement[bool]) -> ColumnElement[bool]:
     Whoever locks several in one order never waits for somebody who waits for them: PostgreSQL would notice after a
     second, in which everybody else waits as well. https://www.postgresql.org/docs/current/explicit-locking.html
     """
-    several = select(principal.c.id).where(*which).order_by(principal.c.id).with_for_update()
+    # As an UPDATE locks them: rows elsewhere that name these are no hindrance.
+    several = select(principal.c.id).where(*which).order_by(principal.c.id).with_for_update(key_share=True)
     return principal.c.id.in_(several.scalar_subquery())
 
 

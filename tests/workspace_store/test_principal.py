@@ -13,7 +13,7 @@ from tests import processes
 from tests.workspace_store.people import lease, person, receive
 from workspace_store import inbox, inbox_counts, principal, resting, unserved
 from workspace_store import tenancy as tenancies
-from workspace_store.database import Database, database_now_us
+from workspace_store.database import Database, database_now_us, now_us
 from workspace_store.principal import StaleLease
 from workspace_store.tenancy import StaleTenancy, Tenancy
 
@@ -147,7 +147,7 @@ def test_whoever_locks_several_waits_for_one_without_those_behind_it(postgresql_
         lease(database, owner)
         seen = database.read_now(lambda connection, o=owner: tenancies.look(connection, o))
         database.write_now(lambda connection, o=owner, s=seen: tenancies.take(connection, o, "manager-a", s))
-    waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
     with ThreadPoolExecutor(1) as pool:
 
         def hold(connection: Connection) -> None:
@@ -188,18 +188,44 @@ def test_an_owner_of_many_is_named_once(database: Database) -> None:
     assert set(database.read_now(lambda connection: unserved.owned_by(connection, "a"))) == owners
 
 
-def test_mail_is_left_to_its_bell_and_then_found_once_until_it_is_time_again(database: Database) -> None:
-    def found(seconds: float) -> list[UUID]:
-        """By a sweeper, so long from now."""
-        since = began + int(seconds * 1e6) - inbox_counts.RING_AGAIN_US
-        return database.read_now(lambda connection: unserved.with_mail(connection, since))
+def found(database: Database, seconds: float) -> list[UUID]:
+    """By a sweeper, so long from now."""
+    since = database.read_now(database_now_us) + int(seconds * 1e6) - inbox_counts.RING_AGAIN_US
+    return database.read_now(lambda connection: unserved.with_mail(connection, since))
 
-    owner, began = person(database), database.read_now(database_now_us)
-    assert found(1000) == []
-    database.write_now(lambda connection: receive(connection, owner))
-    assert (found(0.9), found(30)) == ([], [owner])
+
+def test_mail_is_left_to_its_bell_and_then_found_once_until_it_is_time_again(database: Database) -> None:
+    owner = person(database)
+    assert found(database, 1000) == []
+    rung_for(database, owner)
+    assert (found(database, 0.1), found(database, 1.1)) == ([], [owner])
     database.write_now(lambda connection: unserved.rung(connection, [owner]))
-    assert (found(1.9), found(30)) == ([], [owner])
+    assert (found(database, 1.1), found(database, 2.1)) == ([], [owner])
+
+
+def test_mail_that_never_ends_hides_nobody(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner, began = person(database), now_us()
+    for tenths in range(20):
+        monkeypatch.setattr(inbox_counts, "database_now_us", lambda _, at=began + tenths * 100_000: at)
+        rung_for(database, owner)
+    since = began + 1_100_000 - inbox_counts.RING_AGAIN_US
+    assert database.read_now(lambda connection: unserved.with_mail(connection, since)) == [owner]
+    # As little as it hides a lease that was given back.
+    held = lease(database, owner)
+    database.write_now(lambda connection: principal.abandon(connection, held))
+    rung_for(database, owner)
+    assert found(database, 0) == [owner]
+
+
+def test_what_nobody_rings_for_is_found_at_once(database: Database) -> None:
+    owner = person(database)
+    database.write_now(lambda connection: receive(connection, owner))
+    assert found(database, 0) == [owner]
+
+
+def rung_for(database: Database, owner: UUID) -> None:
+    """A message whose bell is rung."""
+    database.write_now(lambda connection: inbox_counts.received_at(connection, owner))
 
 
 def test_stop_means_what_was_said_up_to_now(database: Database) -> None:
