@@ -236,8 +236,12 @@ def _first_settled(connection: Connection, first: Row, stopped: int) -> Row | No
 
 
 def settled_at(connection: Connection, owner: UUID) -> int | None:
-    """When the first of what still settles is to be served; None: nothing settles."""
-    return min((row.settles_at for row in _waiting(connection, owner) if row.settles_at), default=None)
+    """When something can be served where nothing can be now (``upcoming``); None: nothing settles."""
+    # In a strand the first keeps all behind it waiting, whether they have settled or not.
+    firsts: dict[tuple[str, str, str, str], int] = {}
+    for row in _waiting(connection, owner):
+        firsts.setdefault(row.strand, row.settles_at)
+    return min((at for at in firsts.values() if at), default=None)
 
 
 def _waiting(connection: Connection, owner: UUID) -> list[Row]:

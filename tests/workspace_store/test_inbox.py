@@ -9,8 +9,8 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from tests.workspace_store.people import person, receive
-from workspace_store import inbox
-from workspace_store.database import Database
+from workspace_store import bursts, inbox
+from workspace_store.database import Database, now_us
 from workspace_store.inbox import Row
 
 
@@ -53,6 +53,15 @@ def test_what_was_cut_off_comes_before_what_waits(database: Database, owner: UUI
     found = next_open(database, owner)
     assert found is not None
     assert (found.id, found.turn, found.status) == (messages[1], turn, "running")
+
+
+def test_what_has_settled_behind_what_settles_is_no_reason_to_look_before_that(database: Database, owner: UUID) -> None:
+    later = now_us() + 30_000_000
+    for at, thread in ((later, "a"), (1, "a"), (later + 1, "b"), (0, "b")):
+        row = database.write_now(lambda connection, t=thread: receive(connection, owner, thread=t))
+        database.write_now(lambda connection, r=row, a=at: bursts.settle(connection, r, a))
+    assert next_open(database, owner) is None
+    assert database.read_now(lambda connection: inbox.settled_at(connection, owner)) == later
 
 
 def test_a_key_is_taken_for_good(database: Database, owner: UUID, messages: list[UUID]) -> None:
